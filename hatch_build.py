@@ -1,11 +1,13 @@
 """Compiles the C library of `native/` when a wheel is built or an editable install is made.
 
-One shared library for each set of instructions, all in src/nearworth/_common/; `_common/native.py` loads the best that
-the processor has. The compiler is $CC, cc, gcc or clang; where none of them works, ziglang from the package index.
-Where that cannot be had either, or with NEARWORTH_NATIVE=0, the package is built without compiled code: nearworth then
-runs its numpy forms, and says so when first used.
+One shared library for each set of instructions, all in src/nearworth/_common/; `_common/native.py`
+loads the best that the processor has. The compiler is $CC, cc, gcc or clang; where none of them
+works, ziglang from the package index. Where that cannot be had either, or with NEARWORTH_NATIVE=0,
+the package is built without compiled code: nearworth then runs its numpy forms, and says so when
+first used.
 
-`python hatch_build.py` compiles without installing anything; a folder and flags for the compiler may follow.
+`python hatch_build.py` compiles without installing anything; a folder and flags for the compiler
+may follow.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ ROOT = Path(__file__).parent
 TARGET = ROOT / "src" / "nearworth" / "_common"
 SUFFIX = {"win32": "dll", "darwin": "dylib"}.get(sys.platform, "so")
 FLAGS = ["-std=c11", "-O3", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math"]
-FLAGS += ["-Wall", "-Wextra", "-Werror=vla", "-Wno-psabi"]  # vectors are passed inside the library only
+FLAGS += [
+    "-Wall",
+    "-Wextra",
+    "-Werror=vla",
+    "-Wno-psabi",
+]  # vectors are passed inside the library only
 # Only the product of single precision may contract a * b + c: its error is bounded either way.
 CONTRACTED = {"product.c"}
 AVX2 = ["-mavx2", "-mfma", "-mbmi", "-mbmi2"]
@@ -52,7 +59,11 @@ def machines() -> list[str]:
 def variants() -> dict[str, list[str]]:
     """The libraries to make, with the flags of each."""
     on_x86 = set(machines()) <= X86
-    return {"baseline": [], "avx2": [*AVX2, "-mtune=haswell"], "avx512": AVX512} if on_x86 else {"baseline": []}
+    return (
+        {"baseline": [], "avx2": [*AVX2, "-mtune=haswell"], "avx512": AVX512}
+        if on_x86
+        else {"baseline": []}
+    )
 
 
 def find_compiler() -> list[str]:
@@ -75,10 +86,14 @@ def find_compiler() -> list[str]:
 
 
 def works(compiler: Sequence[str]) -> bool:
-    """Whether a compiler makes a shared library: some lack the headers, some only offer to install themselves."""
+    """Whether a compiler makes a shared library: some lack the headers, some only offer to install
+    themselves.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "try.c")
-        source.write_text("#include <math.h>\n#include <stdint.h>\ndouble f(double x) { return sqrt(x); }\n")
+        source.write_text(
+            "#include <math.h>\n#include <stdint.h>\ndouble f(double x) { return sqrt(x); }\n"
+        )
         command = [*compiler, "-shared", str(source), "-o", f"{source}.{SUFFIX}"]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
@@ -100,7 +115,9 @@ def run(command: Sequence[str]) -> None:
         raise CompilerError(f"{shlex.join(command)} failed: {done.stderr[-500:]}")
 
 
-def compile_library(compiler: Sequence[str], target: Path = TARGET, extra: Sequence[str] = ()) -> list[Path]:
+def compile_library(
+    compiler: Sequence[str], target: Path = TARGET, extra: Sequence[str] = ()
+) -> list[Path]:
     """Compile all variants into a folder, several files at once; returns the libraries."""
     define = f"-DDECLARATIONS={checksum()}u"
     compiling, linking = [], []
@@ -110,11 +127,15 @@ def compile_library(compiler: Sequence[str], target: Path = TARGET, extra: Seque
             objects = []
             for source in sorted((ROOT / "native").glob("*.c")):
                 objects.append(str(Path(folder, f"{source.stem}-{variant}.o")))
-                contract = "-ffp-contract=fast" if source.name in CONTRACTED else "-ffp-contract=off"
+                contract = (
+                    "-ffp-contract=fast" if source.name in CONTRACTED else "-ffp-contract=off"
+                )
                 flags = [*FLAGS, *instructions, contract, define, *extra]
                 compiling.append([*compiler, *flags, "-c", str(source), "-o", objects[-1]])
             mathematics = [] if sys.platform == "win32" else ["-lm"]
-            linking.append([*compiler, *extra, "-shared", *objects, "-o", str(library), *mathematics])
+            linking.append(
+                [*compiler, *extra, "-shared", *objects, "-o", str(library), *mathematics]
+            )
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(run, compiling))
             list(pool.map(run, linking))
@@ -143,7 +164,11 @@ else:
             try:
                 find_compiler()
             except CompilerError:
-                wanted = os.environ.get("NEARWORTH_NATIVE") != "0" and sys.platform in ("linux", "darwin", "win32")
+                wanted = os.environ.get("NEARWORTH_NATIVE") != "0" and sys.platform in (
+                    "linux",
+                    "darwin",
+                    "win32",
+                )
                 return ["ziglang"] if wanted and set(machines()) <= ZIG_MACHINES else []
             return []
 
@@ -153,10 +178,14 @@ else:
                 return
             try:
                 compiler = find_compiler()
-                self.app.display_info(f"nearworth: compiling {', '.join(variants())} with {shlex.join(compiler)}")
+                self.app.display_info(
+                    f"nearworth: compiling {', '.join(variants())} with {shlex.join(compiler)}"
+                )
                 libraries = compile_library(compiler)
             except CompilerError as error:
-                self.app.display_warning(f"nearworth: NO COMPILED CODE, everything will be much slower: {error}")
+                self.app.display_warning(
+                    f"nearworth: NO COMPILED CODE, everything will be much slower: {error}"
+                )
                 return
             # One wheel for every Python version, for this platform only.
             platform_tag = self.build_config.builder.get_best_matching_tag().rsplit("-", 1)[1]

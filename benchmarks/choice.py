@@ -3,8 +3,8 @@
     python benchmarks/choice.py            the grid, some minutes
     python benchmarks/choice.py --large    with a million points
 
-Wall time with all threads, best of two. Ways whose time grows with the validation points alone are measured on at most
-512 of them.
+Wall time with all threads, best of two. Ways whose time grows with the validation points alone are
+measured on at most 512 of them.
 """
 
 from __future__ import annotations
@@ -52,12 +52,19 @@ def measure(n: int, n_val: int) -> float:
             ways["faiss"] = seconds(data, n_val, n_candidates=k, search="faiss")
         est = KNNShapley(5, max_error=error, search="auto").fit(data.X, data.y)
         chosen = est.plan(n_val).method
-        auto = ways["faiss"] if chosen.searcher else scaled(data, n_val, max_error=error, search="auto")
+        auto = (
+            ways["faiss"]
+            if chosen.searcher
+            else scaled(data, n_val, max_error=error, search="auto")
+        )
         best = min(ways, key=ways.__getitem__)
         ratio = auto / min(*ways.values(), auto)
         worst = max(worst, ratio)
         times = ", ".join(f"{name} {t:.2f}" for name, t in ways.items())
-        print(f"| {n:,} | {n_val:,} | {error:g} | {auto:.2f} | {best} | {ratio:.2f} | {times} |", flush=True)
+        print(
+            f"| {n:,} | {n_val:,} | {error:g} | {auto:.2f} | {best} | {ratio:.2f} | {times} |",
+            flush=True,
+        )
     return worst
 
 
@@ -65,7 +72,10 @@ def main() -> None:
     sizes = [(10_000, 1_000), (100_000, 200), (100_000, 4_000), (300_000, 4_000)]
     if "--large" in sys.argv:
         sizes += [(1_000_000, 1_000), (1_000_000, 10_000)]
-    print("| N | N_val | error | auto (s) | best manual way | auto / best | all (s) |\n|---|---|---|---|---|---|---|")
+    print(
+        "| N | N_val | error | auto (s) | best manual way | auto / best | all (s)"
+        " |\n|---|---|---|---|---|---|---|"
+    )
     print(f"\nworst: {max(measure(*size) for size in sizes):.2f} times the best manual choice")
 
 

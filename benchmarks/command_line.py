@@ -1,10 +1,11 @@
-"""What the command line costs beside the valuation itself, against the targets of docs/command-line.md.
+"""What the command line costs beside the valuation itself, against the targets of
+docs/command-line.md.
 
 python benchmarks/command_line.py [help] [detect] [report] [demo]
 
-Each part runs the command as users do, in a process of its own. `demo` makes a fresh virtual environment, installs
-the package from this checkout, and times the first run; `report` needs chromium, chromedriver
-and selenium.
+Each part runs the command as users do, in a process of its own. `demo` makes a fresh virtual
+environment, installs the package from this checkout, and times the first run; `report` needs
+chromium, chromedriver and selenium.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ START = "from nearworth.cli import main; main(prog_name='nearworth')"
 ROWS, COLUMNS = 50_000, 100
 REPORT_ROWS, REPORT_SUSPECTS = 100_000, 2_000
 
-# The process that reads, prepares, writes; the audit is replaced by one that costs nothing and finds as much.
+# The process that reads, prepares, writes; the audit is replaced by one that costs nothing and
+# finds as much.
 WITHOUT_VALUATION = """
 import sys, time, resource
 import numpy as np
@@ -39,7 +41,8 @@ def no_audit(X, y, **parameters):
     zero, some = np.zeros(n), np.arange(n // 20)
     count = SimpleNamespace(estimate=0.0, lower=0.0, upper=0.0)
     return type("NoAudit", (), dict(
-        quality=zero, value=zero, suggested=y, n_errors=count, valuation=SimpleNamespace(error_bound=0.0),
+        quality=zero, value=zero, suggested=y, n_errors=count,
+        valuation=SimpleNamespace(error_bound=0.0),
         suspects=lambda self: some, describe_selection=lambda self, selection: "none",
         why=lambda self, row: "of its 10 nearest rows 10 are this", __len__=lambda self: n,
     ))()
@@ -69,13 +72,16 @@ def cpu(command: list[str], **how: Any) -> float:
 
 
 def detect_cost(folder: Path) -> None:
-    """CPU and peak memory of everything in `detect` but the valuation; memory also beyond that of a tiny file."""
+    """CPU and peak memory of everything in `detect` but the valuation; memory also beyond that of a
+    tiny file.
+    """
     large, tiny = _measure(folder, ROWS), _measure(folder, 100)
     matrix = 8 * ROWS * COLUMNS
     print(
-        f"detect on a {ROWS:,} x {COLUMNS} CSV, all but the valuation: {large[0]:.1f} s CPU (wanted: 10); peak "
-        f"{(large[1] - tiny[1]) / matrix:.1f} x the matrix of {matrix / 1e6:.0f} MB (wanted: below 4) beyond the "
-        f"{tiny[1] / 1e6:.0f} MB that Python and its libraries take for a tiny file"
+        f"detect on a {ROWS:,} x {COLUMNS} CSV, all but the valuation: {large[0]:.1f} s CPU"
+        f" (wanted: 10); peak {(large[1] - tiny[1]) / matrix:.1f} x the matrix of"
+        f" {matrix / 1e6:.0f} MB (wanted: below 4) beyond the {tiny[1] / 1e6:.0f} MB that Python"
+        " and its libraries take for a tiny file"
     )
 
 
@@ -86,8 +92,22 @@ def _measure(folder: Path, n_rows: int) -> tuple[float, float]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, COLUMNS)).round(4)
     labels = np.array(["cat", "dog", "cow"])[rng.integers(0, 3, n_rows)]
-    pa_csv.write_csv(pa.table({f"x{i}": X[:, i] for i in range(COLUMNS)} | {"label": labels}), folder / "large.csv")
-    command = [sys.executable, "-c", WITHOUT_VALUATION, "detect", "large.csv", "-t", "label", "-o", "s.csv", "--force"]
+    pa_csv.write_csv(
+        pa.table({f"x{i}": X[:, i] for i in range(COLUMNS)} | {"label": labels}),
+        folder / "large.csv",
+    )
+    command = [
+        sys.executable,
+        "-c",
+        WITHOUT_VALUATION,
+        "detect",
+        "large.csv",
+        "-t",
+        "label",
+        "-o",
+        "s.csv",
+        "--force",
+    ]
     used = []
     for _ in range(3):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -97,7 +117,9 @@ def _measure(folder: Path, n_rows: int) -> tuple[float, float]:
 
 
 def report_cost(folder: Path) -> None:
-    """Size of a large report, and the time from opening it to the first fifty suspects on the screen."""
+    """Size of a large report, and the time from opening it to the first fifty suspects on the
+    screen.
+    """
     sys.path.insert(0, str(ROOT / "tests"))
     from selenium import webdriver
 
@@ -120,18 +142,22 @@ def report_cost(folder: Path) -> None:
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
         options.add_argument(argument)
     driver = os.environ.get("CHROMEDRIVER") or shutil.which("chromedriver")
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
+    browser = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(executable_path=driver)
+    )
     try:
         ready = []
         for _ in range(5):
             browser.get((folder / "report.html").as_uri())
-            ready.append(int(browser.execute_script("return document.documentElement.dataset.ready")))
+            ready.append(
+                int(browser.execute_script("return document.documentElement.dataset.ready"))
+            )
     finally:
         browser.quit()
     print(
-        f"report of {REPORT_ROWS:,} rows, {REPORT_SUSPECTS:,} suspects, 16 columns: made in {made:.1f} s CPU, "
-        f"{len(page) / 1e6:.2f} MB (wanted: below 5), usable {min(ready) / 1e3:.2f} to {max(ready) / 1e3:.2f} s after "
-        "opening (wanted: 1)"
+        f"report of {REPORT_ROWS:,} rows, {REPORT_SUSPECTS:,} suspects, 16 columns: made in"
+        f" {made:.1f} s CPU, {len(page) / 1e6:.2f} MB (wanted: below 5), usable"
+        f" {min(ready) / 1e3:.2f} to {max(ready) / 1e3:.2f} s after opening (wanted: 1)"
     )
 
 
@@ -146,12 +172,19 @@ def demo_cost(folder: Path) -> None:
         began = time.perf_counter()
         used = cpu(command, cwd=folder, env=env)
         spent = time.perf_counter() - began
-        print(f"nearworth demo, {what} run in a fresh environment: {spent:.1f} s (wanted: 60), {used:.1f} s CPU")
+        print(
+            f"nearworth demo, {what} run in a fresh environment: {spent:.1f} s (wanted: 60),"
+            f" {used:.1f} s CPU"
+        )
 
 
 def main() -> None:
     wanted = sys.argv[1:] or ["help", "detect", "report", "demo"]
-    print(json.dumps({"python": sys.version.split()[0], "cores": os.cpu_count(), "load": os.getloadavg()[0]}))
+    print(
+        json.dumps(
+            {"python": sys.version.split()[0], "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+        )
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if "help" in wanted:

@@ -1,11 +1,14 @@
-"""A training set on disk, many times `max_memory`, against the same set in memory: time, and peak of the resident set.
+"""A training set on disk, many times `max_memory`, against the same set in memory: time, and peak
+of the resident set.
 
-python benchmarks/disk.py [--n-train 200000] [--n-val 512] [--features 768] [--share 8] [--format npy|parquet|zarr]
-                          [--task classification|regression] [--metric euclidean] [--candidates K] [--jobs J]
-                          [--folder DIR] [--disk-only]
+python benchmarks/disk.py [--n-train 200000] [--n-val 512] [--features 768] [--share 8] [--format
+npy|parquet|zarr]
+                          [--task classification|regression] [--metric euclidean] [--candidates K]
+                          [--jobs J] [--folder DIR] [--disk-only]
 
-Each side runs in a process of its own; compilation and labels come before the first measurement. The file is dropped
-from the page cache first, so that the first pass truly reads the disk; whether later ones do is up to the system.
+Each side runs in a process of its own; compilation and labels come before the first measurement.
+The file is dropped from the page cache first, so that the first pass truly reads the disk; whether
+later ones do is up to the system.
 """
 
 from __future__ import annotations
@@ -71,7 +74,9 @@ def write(folder: Path, n_rows: int, width: int, form: str) -> Path:
     else:
         import zarr
 
-        array = zarr.create_array(store=path, shape=(n_rows, width), chunks=(1024, width), dtype="float32")
+        array = zarr.create_array(
+            store=path, shape=(n_rows, width), chunks=(1024, width), dtype="float32"
+        )
         for i, (rows, some) in enumerate(blocks(n_rows, width)):
             array[i * ROWS : i * ROWS + len(rows)] = rows
             labels.append(some)
@@ -79,13 +84,23 @@ def write(folder: Path, n_rows: int, width: int, form: str) -> Path:
     return path
 
 
-def measure(given: argparse.Namespace, path: Path, max_memory: int | None) -> dict[str, float | str]:
+def measure(
+    given: argparse.Namespace, path: Path, max_memory: int | None
+) -> dict[str, float | str]:
     """One side, in this process."""
     from nearworth import KNNShapley
 
-    wanted = {"task": given.task, "metric": given.metric, "n_candidates": given.candidates, "n_jobs": given.jobs}
+    wanted = {
+        "task": given.task,
+        "metric": given.metric,
+        "n_candidates": given.candidates,
+        "n_jobs": given.jobs,
+    }
     rng = np.random.default_rng(1)
-    y, Q = np.load(path.parent / "y.npy"), rng.standard_normal((given.n_val, given.features), dtype=np.float32)
+    y, Q = (
+        np.load(path.parent / "y.npy"),
+        rng.standard_normal((given.n_val, given.features), dtype=np.float32),
+    )
     y_val = rng.integers(0, 10, given.n_val)
     small = path.parent / "small.npy"
     np.save(small, rng.standard_normal((4096, given.features), dtype=np.float32))
@@ -114,16 +129,26 @@ def measure(given: argparse.Namespace, path: Path, max_memory: int | None) -> di
     }
 
 
-def in_its_own_process(arguments: list[str], path: Path, max_memory: int | None) -> dict[str, float | str]:
-    command = [sys.executable, __file__, *arguments, "--measure", str(path), "--budget", str(max_memory or 0)]
+def in_its_own_process(
+    arguments: list[str], path: Path, max_memory: int | None
+) -> dict[str, float | str]:
+    command = [
+        sys.executable,
+        __file__,
+        *arguments,
+        "--measure",
+        str(path),
+        "--budget",
+        str(max_memory or 0),
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def tell(name: str, found: dict[str, float | str]) -> None:
     print(
-        f"{name:<10} {found['seconds']:7.1f} s (fit {found['fit']:.1f} s), CPU {found['cpu']:.1f} s, "
-        f"peak {found['peak'] / 1e6:,.0f} MB, {found['plan']}",
+        f"{name:<10} {found['seconds']:7.1f} s (fit {found['fit']:.1f} s), CPU {found['cpu']:.1f}"
+        f" s, peak {found['peak'] / 1e6:,.0f} MB, {found['plan']}",
         flush=True,
     )
 
@@ -149,8 +174,14 @@ def main() -> None:
         return
     size = 4 * given.n_train * given.features
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        path, budget = write(Path(folder), given.n_train, given.features, given.format), int(size / given.share)
-        print(f"{size / 1e9:.2f} GB of vectors as {given.format}, max_memory {budget / 1e6:,.0f} MB", flush=True)
+        path, budget = (
+            write(Path(folder), given.n_train, given.features, given.format),
+            int(size / given.share),
+        )
+        print(
+            f"{size / 1e9:.2f} GB of vectors as {given.format}, max_memory {budget / 1e6:,.0f} MB",
+            flush=True,
+        )
         disk = in_its_own_process(sys.argv[1:], path, budget)
         tell("disk", disk)
         print(f"           the peak is {disk['peak'] / budget:.2f} of the budget")
@@ -160,7 +191,10 @@ def main() -> None:
             memory = in_its_own_process(sys.argv[1:], path, None)
             tell("memory", memory)
             print(f"           disk takes {disk['seconds'] / memory['seconds']:.2f} times as long")
-            print(f"           values {'are the same bits' if disk['hash'] == memory['hash'] else 'DIFFER'}")
+            print(
+                "           values"
+                f" {'are the same bits' if disk['hash'] == memory['hash'] else 'DIFFER'}"
+            )
 
 
 if __name__ == "__main__":

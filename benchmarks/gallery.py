@@ -17,8 +17,12 @@ mpl.use("Agg")
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
 
-def plot_removal(values: np.ndarray, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> Axes:
-    """Accuracy as rows are removed by value or at random; the band is one standard deviation of random removal."""
+def plot_removal(
+    values: np.ndarray, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
+) -> Axes:
+    """Accuracy as rows are removed by value or at random; the band is one standard deviation of
+    random removal.
+    """
     shares, rng = np.arange(0, 0.55, 0.05), np.random.default_rng(0)
 
     def accuracy(order: np.ndarray) -> np.ndarray:
@@ -34,8 +38,22 @@ def plot_removal(values: np.ndarray, X: np.ndarray, y: np.ndarray, X_test: np.nd
     ax.fill_between(100 * shares, mean - spread, mean + spread, color="0.85", linewidth=0)
     ax.plot(100 * shares, mean, ":", color="0.15", label="at random (mean and standard deviation)")
     line = {"linewidth": 2, "markersize": 6, "markerfacecolor": "white"}
-    ax.plot(100 * shares, accuracy(np.argsort(values)), "o-", color="#1d6f98", label="lowest value first", **line)
-    ax.plot(100 * shares, accuracy(np.argsort(-values)), "s--", color="#c1440e", label="highest value first", **line)
+    ax.plot(
+        100 * shares,
+        accuracy(np.argsort(values)),
+        "o-",
+        color="#1d6f98",
+        label="lowest value first",
+        **line,
+    )
+    ax.plot(
+        100 * shares,
+        accuracy(np.argsort(-values)),
+        "s--",
+        color="#c1440e",
+        label="highest value first",
+        **line,
+    )
     ax.legend(frameon=False)
     return ax
 

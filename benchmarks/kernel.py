@@ -1,10 +1,12 @@
-"""The engine against the float32 product of the same blocks, 64 queries at a time: CPU time of one thread unless said.
+"""The engine against the float32 product of the same blocks, 64 queries at a time: CPU time of one
+thread unless said.
 
-    python benchmarks/kernel.py [ROW ...]
-    rows: exact certified random two wide million self threads regression ties audit first plan hostile packed
+    python benchmarks/kernel.py [ROW ...] rows: exact certified random two wide million self threads
+    regression ties audit first plan hostile packed
 
-Ten Gaussian classes, as in `nearworth bench speed`; `overlap` is the share of the 5 nearest of a query that have
-another label. Ratios are of the best of five, both in turn, so compare ratios rather than nanoseconds.
+Ten Gaussian classes, as in `nearworth bench speed`; `overlap` is the share of the 5 nearest of a
+query that have another label. Ratios are of the best of five, both in turn, so compare ratios
+rather than nanoseconds.
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ def compare(name, data, work, rounds=5):
         ours = min(ours, seconds(work))
     ns = 1e9 / (len(X) * len(X_val))
     print(
-        f"{name:<44} product {products * ns:6.2f}  here {ours * ns:7.2f} ns  ratio {ours / products:6.2f}  "
-        f"overlap {overlap(*data):.2f}",
+        f"{name:<44} product {products * ns:6.2f}  here {ours * ns:7.2f} ns  ratio"
+        f" {ours / products:6.2f}  overlap {overlap(*data):.2f}",
         flush=True,
     )
 
@@ -101,7 +103,12 @@ def wide():
 
 def million():
     data = gaussian(1_000_000, 128, 10, 1_000)
-    compare("exact, 10^6 x 128, 1,000, max_memory 1GB", data, fit_and_value(data, max_memory="1GB"), rounds=1)
+    compare(
+        "exact, 10^6 x 128, 1,000, max_memory 1GB",
+        data,
+        fit_and_value(data, max_memory="1GB"),
+        rounds=1,
+    )
 
 
 def self():
@@ -117,8 +124,14 @@ def gain(n):
     for _ in range(3):
         for n_jobs in times:
             est = nw.KNNShapley(5, n_jobs=n_jobs).fit(X, y)
-            times[n_jobs] = min(times[n_jobs], seconds(lambda: est.value(X_val, y_val), time.perf_counter))  # noqa: B023
-    print(f"two threads against one, N = {n:,}, 2,000 queries: {times[1] / times[2]:.2f} times as fast", flush=True)
+            times[n_jobs] = min(
+                times[n_jobs], seconds(lambda: est.value(X_val, y_val), time.perf_counter)
+            )
+    print(
+        f"two threads against one, N = {n:,}, 2,000 queries: {times[1] / times[2]:.2f} times as"
+        " fast",
+        flush=True,
+    )
 
 
 def threads():
@@ -130,11 +143,17 @@ def regression():
     X, _, X_val, _ = gaussian(100_000, 32, 10, 64)
     targets, wanted = X[:, 0].astype(float), X_val[:, 0].astype(float)
     est = nw.KNNShapley(5, "regression", n_jobs=1).fit(X, targets)
-    compare("regression, 10^5 x 32, value of 64", (X, targets, X_val, wanted), lambda: est.value(X_val, wanted))
+    compare(
+        "regression, 10^5 x 32, value of 64",
+        (X, targets, X_val, wanted),
+        lambda: est.value(X_val, wanted),
+    )
 
 
 def ties():
-    """How the time of regression grows where keys are tied: 16 times the points, quadratic would be 256 times."""
+    """How the time of regression grows where keys are tied: 16 times the points, quadratic would be
+    256 times.
+    """
     rng = np.random.default_rng(0)
     kinds = {
         "all equal": lambda n: np.full((2, n), 7.0),
@@ -145,10 +164,15 @@ def ties():
         times = []
         for n in (10_000, 160_000):
             D = make(n)
-            est = nw.KNNShapley(5, "regression", metric="precomputed", n_jobs=1).fit(None, rng.normal(size=n))
-            times.append(min(seconds(lambda: est.value(D, np.zeros(2))) for _ in range(5)))  # noqa: B023
+            est = nw.KNNShapley(5, "regression", metric="precomputed", n_jobs=1).fit(
+                None, rng.normal(size=n)
+            )
+            times.append(min(seconds(lambda: est.value(D, np.zeros(2))) for _ in range(5)))
         growth = times[1] / times[0]
-        print(f"regression, ties, {name}: 160,000 points take {growth:.0f} times as long as 10,000", flush=True)
+        print(
+            f"regression, ties, {name}: 160,000 points take {growth:.0f} times as long as 10,000",
+            flush=True,
+        )
 
 
 def plan():
@@ -162,9 +186,15 @@ def plan():
 
 
 def packed():
-    """Against the strongest sort we know: keys and indices packed into 64 bits, sorted in all threads; wall time."""
+    """Against the strongest sort we know: keys and indices packed into 64 bits, sorted in all
+    threads; wall time.
+    """
     X, y, X_val, y_val = gaussian(50_000, 64, 10, 1_000)
-    index, norms, rank = np.arange(len(X), dtype=np.uint64), (X * X).sum(axis=1), np.arange(1, len(X))
+    index, norms, rank = (
+        np.arange(len(X), dtype=np.uint64),
+        (X * X).sum(axis=1),
+        np.arange(1, len(X)),
+    )
     step = np.minimum(5, rank) / rank / 5
 
     def part(queries):
@@ -174,7 +204,9 @@ def packed():
             keys -= keys.min(axis=1, keepdims=True)  # positive floats sort like their bits
             items = (keys.view(np.uint32).astype(np.uint64) << np.uint64(32)) | index
             items.sort(axis=1)
-            for order, label in zip((items & np.uint64(0xFFFFFFFF)).astype(np.intp), y_val[some], strict=True):
+            for order, label in zip(
+                (items & np.uint64(0xFFFFFFFF)).astype(np.intp), y_val[some], strict=True
+            ):
                 match = (y[order] == label).astype(float)
                 steps = np.cumsum(((match[:-1] - match[1:]) * step)[::-1])[::-1]
                 values[order] += match[-1] / len(X) + np.append(steps, 0.0)
@@ -182,16 +214,26 @@ def packed():
 
     def sort():
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return sum(pool.map(part, np.array_split(np.arange(len(X_val)), os.cpu_count()))) / len(X_val)
+            return sum(pool.map(part, np.array_split(np.arange(len(X_val)), os.cpu_count()))) / len(
+                X_val
+            )
 
     exact = lambda: nw.knn_shapley(X, y, X_val, y_val, n_neighbors=5, utility="original")  # noqa: E731
     assert np.abs(sort() - exact()).max() < 1e-3 * np.abs(exact()).max()
-    times = np.min([[seconds(work, time.perf_counter) for work in (sort, exact)] for _ in range(3)], axis=0)
-    print(f"threaded sort of packed keys / exact, 50,000 x 1,000, all cores: {times[0] / times[1]:.1f}", flush=True)
+    times = np.min(
+        [[seconds(work, time.perf_counter) for work in (sort, exact)] for _ in range(3)], axis=0
+    )
+    print(
+        "threaded sort of packed keys / exact, 50,000 x 1,000, all cores:"
+        f" {times[0] / times[1]:.1f}",
+        flush=True,
+    )
 
 
 def by_recursion(X, y, X_val, y_val, k):
-    """Values of the original utility as Jia et al. (2019) print them, from a sort of all distances: far to near."""
+    """Values of the original utility as Jia et al. (2019) print them, from a sort of all distances:
+    far to near.
+    """
     n, total = len(X), np.zeros(len(X))
     ranks = np.arange(1, n)
     for query, label in zip(X_val, y_val, strict=True):
@@ -204,7 +246,9 @@ def by_recursion(X, y, X_val, y_val, k):
 
 
 def hostile():
-    """Sizes at the edge, wall time in all threads, and how far values are from the printed recursion."""
+    """Sizes at the edge, wall time in all threads, and how far values are from the printed
+    recursion.
+    """
     cases = {
         "N = 10, 10^6 validation points": (10, 8, 3, 1_000_000, 5),
         "N = 10^7, d = 8": (10_000_000, 8, 10, 8, 5),
@@ -218,13 +262,17 @@ def hostile():
         y, y_val = rng.integers(0, classes, n), rng.integers(0, classes, n_val)
         found = []
         time_taken = seconds(
-            lambda: found.append(nw.knn_shapley(X, y, X_val, y_val, n_neighbors=k, utility="original")),  # noqa: B023
+            lambda: found.append(
+                nw.knn_shapley(X, y, X_val, y_val, n_neighbors=k, utility="original")
+            ),
             time.perf_counter,
         )
         some = slice(0, min(n_val, 20_000 if n == 10 else 8))
         wanted = by_recursion(X, y, X_val[some], y_val[some], k)
         if some.stop < n_val:
-            found = [nw.knn_shapley(X, y, X_val[some], y_val[some], n_neighbors=k, utility="original")]
+            found = [
+                nw.knn_shapley(X, y, X_val[some], y_val[some], n_neighbors=k, utility="original")
+            ]
         gap = np.abs(found[0] - wanted).max() / np.abs(wanted).max()
         print(f"{name:<32} {time_taken:6.1f} s; off by {gap:.0e} of the largest value", flush=True)
 
@@ -234,9 +282,12 @@ def audit():
     for n, width in ((20_000, 32), (50_000, 128)):
         X, y, _, _ = gaussian(n, width, 10, 1)
         y = nw.add_label_noise(y, 0.1, random_state=0)
-        works = lambda: nw.KNNShapley(10).fit(X, y).value(), lambda: nw.audit_labels(X, y, 10)  # noqa: B023
+        works = lambda: nw.KNNShapley(10).fit(X, y).value(), lambda: nw.audit_labels(X, y, 10)
         valuation, audited = np.min([[seconds(work) for work in works] for _ in range(2)], axis=0)
-        print(f"audit / valuation, {n:,} x {width}, 10 % of labels wrong: {audited / valuation:.2f}", flush=True)
+        print(
+            f"audit / valuation, {n:,} x {width}, 10 % of labels wrong: {audited / valuation:.2f}",
+            flush=True,
+        )
 
 
 def first():

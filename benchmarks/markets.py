@@ -1,9 +1,11 @@
-"""Owners as players, batches for those who own rows already, votes within a radius, and documents of a corpus.
+"""Owners as players, batches for those who own rows already, votes within a radius, and documents
+of a corpus.
 
     python benchmarks/markets.py [ROW ...]      rows: owners copies ties owned radius retrieval
 
-CPU time of one thread. Owned rows are compared with finding the K nearest neighbours of the same points
-(`n_candidates=K`), votes within a radius with the exact ranking, each in the same run, best of three.
+CPU time of one thread. Owned rows are compared with finding the K nearest neighbours of the same
+points (`n_candidates=K`), votes within a radius with the exact ranking, each in the same run, best
+of three.
 """
 
 from __future__ import annotations
@@ -35,13 +37,18 @@ def owners():
     est = nw.KNNShapley(5, n_jobs=1).fit(X, y)
     for n_owners in (10, 50, 200):
         of_row = np.random.default_rng(n_owners).integers(n_owners, size=len(y))
-        (time,) = best(lambda: est.value_owners(of_row, X_val, y_val))  # noqa: B023
-        print(f"{n_owners:>4} owners of 10,000 rows, K = 5: {1e3 * time / len(X_val):.2f} ms per validation point")
+        (time,) = best(lambda: est.value_owners(of_row, X_val, y_val))
+        print(
+            f"{n_owners:>4} owners of 10,000 rows, K = 5: {1e3 * time / len(X_val):.2f} ms per"
+            " validation point"
+        )
 
 
 def copies():
     X, y, X_val, y_val, flipped = noisy_digits()
-    seller = np.array(["north", "south", "east", "west"])[np.random.default_rng(0).integers(4, size=len(y))]
+    seller = np.array(["north", "south", "east", "west"])[
+        np.random.default_rng(0).integers(4, size=len(y))
+    ]
     seller[flipped[:60]] = "west"
     mine = np.flatnonzero(seller == "north")
     for times in (1, 20):
@@ -49,7 +56,10 @@ def copies():
         est = nw.KNNShapley(5, n_jobs=1).fit(X[rows], y[rows])
         by_rows = est.value(X_val, y_val).sum_by(seller[rows])["north"].share
         by_owners = est.value_owners(seller[rows], X_val, y_val)["north"].share
-        print(f"{times:>3} x the rows of one of four: {by_rows:.1%} by rows, {by_owners:.1%} by owners")
+        print(
+            f"{times:>3} x the rows of one of four: {by_rows:.1%} by rows, {by_owners:.1%} by"
+            " owners"
+        )
 
 
 def ties(n_rows=10_000, n_owners=10, n_more=100_000, n_val=5):
@@ -59,7 +69,10 @@ def ties(n_rows=10_000, n_owners=10, n_more=100_000, n_val=5):
     of_row, y = rng.integers(n_owners, size=n_rows), rng.integers(2, size=n_rows)
     est = nw.KNNShapley(5, n_jobs=1).fit(np.zeros((n_rows, 1)), y)
     (time,) = best(lambda: est.value_owners(of_row, X_val, y_val))
-    print(f"{n_rows:,} tied rows of {n_owners} owners: {1e3 * time / n_val:.0f} ms per validation point")
+    print(
+        f"{n_rows:,} tied rows of {n_owners} owners: {1e3 * time / n_val:.0f} ms per validation"
+        " point"
+    )
 
     mask = np.arange(n_more) < n_more // 2
     est = nw.KNNShapley(5, n_jobs=1).fit(np.zeros((n_more, 1)), rng.integers(2, size=n_more))
@@ -72,9 +85,13 @@ def owned(n_owned=1_000_000, n_candidates=1_000, n_val=1_000):
     mask = np.arange(len(y)) < n_owned
     est = nw.KNNShapley(5, n_jobs=1).fit(X, y)
     search = nw.KNNShapley(5, n_jobs=1, n_candidates=5).fit(X, y)
-    time, of_search = best(lambda: est.value(X_val, y_val, owned=mask), lambda: search.value(X_val, y_val))
-    print(f"{n_candidates:,} candidates given {n_owned:,} owned rows, {n_val:,} validation points: "
-          f"{time:.1f} s, finding K neighbours {of_search:.1f} s, ratio {time / of_search:.2f}")  # fmt: skip
+    time, of_search = best(
+        lambda: est.value(X_val, y_val, owned=mask), lambda: search.value(X_val, y_val)
+    )
+    print(
+        f"{n_candidates:,} candidates given {n_owned:,} owned rows, {n_val:,} validation points: "
+        f"{time:.1f} s, finding K neighbours {of_search:.1f} s, ratio {time / of_search:.2f}"
+    )
 
 
 def radius():
@@ -83,8 +100,11 @@ def radius():
     distances = np.linalg.norm(X[::10] - X_val[0], axis=1)
     for share in (0.01, 0.1, 0.3):
         est = nw.KNNShapley(radius=float(np.quantile(distances, share)), n_jobs=1).fit(X, y)
-        time, of_ranking = best(lambda: est.value(X_val, y_val), lambda: exact.value(X_val, y_val))  # noqa: B023
-        print(f"within a radius, about {share:.0%} of 100,000 rows: {time / of_ranking:.2f} of the exact ranking")
+        time, of_ranking = best(lambda: est.value(X_val, y_val), lambda: exact.value(X_val, y_val))
+        print(
+            f"within a radius, about {share:.0%} of 100,000 rows: {time / of_ranking:.2f} of the"
+            " exact ranking"
+        )
 
 
 def retrieval(n_documents=1_000_000, n_queries=10_000, n_ranked=100):
@@ -98,7 +118,10 @@ def retrieval(n_documents=1_000_000, n_queries=10_000, n_ranked=100):
                 judged.writelines(f"q{q} 0 d{d} 1\n" for d in ranked[rng.random(n_ranked) < 0.1])
         time = seconds(lambda: nw.value_retrieval(run, qrels))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"{n_documents:,} documents, {n_queries:,} queries, {n_ranked} ranked each: {time:.1f} s, {peak:.2f} GB")
+    print(
+        f"{n_documents:,} documents, {n_queries:,} queries, {n_ranked} ranked each: {time:.1f} s,"
+        f" {peak:.2f} GB"
+    )
 
 
 ROWS = {work.__name__: work for work in (owners, copies, ties, radius, owned, retrieval)}

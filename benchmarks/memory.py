@@ -1,4 +1,5 @@
-"""A million points in 128 dimensions under max_memory: peak memory beyond the inputs, and time against the product.
+"""A million points in 128 dimensions under max_memory: peak memory beyond the inputs, and time
+against the product.
 
 python benchmarks/memory.py [--n-train 1000000] [--n-val 1000] [--features 128] [--max-memory 1GB]
 """
@@ -41,7 +42,10 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((given.n_train, given.features), dtype=np.float32)
     y = rng.integers(0, 10, given.n_train)
-    Q, y_val = rng.standard_normal((given.n_val, given.features), dtype=np.float32), rng.integers(0, 10, given.n_val)
+    Q, y_val = (
+        rng.standard_normal((given.n_val, given.features), dtype=np.float32),
+        rng.integers(0, 10, given.n_val),
+    )
     KNNShapley(5).fit(X[:5_000], y[:5_000]).value(Q[:100], y_val[:100])  # imports and compilation
     est = KNNShapley(5, max_memory=given.max_memory, n_jobs=given.jobs).fit(X, y)
     print(est.plan(given.n_val))
@@ -50,9 +54,18 @@ def main() -> None:
     cpu, wall, beyond = time.process_time() - cpu, time.perf_counter() - wall, peak() - before
     product = product_seconds(X, Q)
     pairs = given.n_train * given.n_val
-    print(f"peak beyond inputs  {beyond / 1e6:,.0f} MB of {parse_bytes('max_memory', given.max_memory) / 1e6:,.0f} MB")
-    print(f"time                {wall:.1f} s wall, {cpu:.1f} s CPU, {cpu / pairs * 1e9:.1f} ns per pair")
-    print(f"32-bit product      {product:.1f} s CPU: the valuation takes {cpu / product:.1f} times as long")
+    print(
+        f"peak beyond inputs  {beyond / 1e6:,.0f} MB of"
+        f" {parse_bytes('max_memory', given.max_memory) / 1e6:,.0f} MB"
+    )
+    print(
+        f"time                {wall:.1f} s wall, {cpu:.1f} s CPU, {cpu / pairs * 1e9:.1f} ns per"
+        " pair"
+    )
+    print(
+        f"32-bit product      {product:.1f} s CPU: the valuation takes {cpu / product:.1f} times as"
+        " long"
+    )
 
 
 if __name__ == "__main__":

@@ -1,30 +1,34 @@
-"""Do the tests notice a fault? Random small faults ("mutants"), one at a time, and the tests of the part that has it.
+"""Do the tests notice a fault? Random small faults ("mutants"), one at a time, and the tests of the
+part that has it.
 
-    python benchmarks/mutants.py                          # 30 mutants of the whole package
-    python benchmarks/mutants.py --count 100 --seed 7     # others
-    python benchmarks/mutants.py --only neighbors/lsh.py native/classify.c
-    python benchmarks/mutants.py --files 3                # only the three most likely test files of each
-    python benchmarks/mutants.py --list                   # print the mutants and run nothing
+    python benchmarks/mutants.py                          # 30 mutants of the whole package python
+    benchmarks/mutants.py --count 100 --seed 7     # others python benchmarks/mutants.py --only
+    neighbors/lsh.py native/classify.c python benchmarks/mutants.py --files 3                # only
+    the three most likely test files of each python benchmarks/mutants.py --list                   #
+    print the mutants and run nothing
 
-A mutant changes one place: a comparison, an operator, a number, a condition, or a statement that is left out. Places
-are drawn by --seed, uniformly over all places of the chosen files. The same seed on the same code gives the same
-mutants.
+A mutant changes one place: a comparison, an operator, a number, a condition, or a statement that is
+left out. Places are drawn by --seed, uniformly over all places of the chosen files. The same seed
+on the same code gives the same mutants.
 
-The files of the checkout that git knows are copied to a temporary folder, with the compiled library. Only the copy is
-ever changed. A change of C is compiled in the copy.
+The files of the checkout that git knows are copied to a temporary folder, with the compiled
+library. Only the copy is ever changed. A change of C is compiled in the copy.
 
-TESTS says which tests belong to a part. The test file with the name of the module comes first, then those that import
-it or name it most often. A mutant meets them file by file until one is red. A file that turns red has to be green
-without the change. Else it is left out from then on, and named, because it would kill every mutant.
+TESTS says which tests belong to a part. The test file with the name of the module comes first, then
+those that import it or name it most often. A mutant meets them file by file until one is red. A
+file that turns red has to be green without the change. Else it is left out from then on, and named,
+because it would kill every mutant.
 
-    killed     a test failed, or the code could not be imported or compiled
-    timeout    the tests of a file did not end within LIMIT, though they do without the change: counted as killed
-    survived   all were green: either a test is missing, or the change makes no difference ("equivalent"). Which of the
+    killed     a test failed, or the code could not be imported or compiled timeout    the tests of
+    a file did not end within LIMIT, though they do without the change: counted as killed survived
+    all were green: either a test is missing, or the change makes no difference ("equivalent").
+    Which of the
                two it is, a person has to say: the lines are printed
 
-The tests of other parts do not run, so a mutant that survives here may still be killed by the whole suite. The same is
-true of files that --files leaves out. Figures are to be compared only between runs with the same --seed and --files. A
-mutant takes seconds if the first file kills it, and minutes if it survives.
+The tests of other parts do not run, so a mutant that survives here may still be killed by the whole
+suite. The same is true of files that --files leaves out. Figures are to be compared only between
+runs with the same --seed and --files. A mutant takes seconds if the first file kills it, and
+minutes if it survives.
 """
 
 from __future__ import annotations
@@ -47,8 +51,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path("src/nearworth")
 GOLDEN = "tests/test_golden.py"
-# Tests of a part, as patterns. The part is the folder below src/nearworth. A module outside of any folder has a line of
-# its own, by its name.
+# Tests of a part, as patterns. The part is the folder below src/nearworth. A module outside of any
+# folder has a line of its own, by its name.
 TESTS = {
     "_common": ["tests/_common/test_*.py"],
     "audit": ["tests/audit/test_*.py", GOLDEN],
@@ -60,34 +64,76 @@ TESTS = {
     "report": ["tests/report/test_*.py"],
     "results": ["tests/results/test_*.py", "tests/engine/test_typical_error.py"],
     "tables": ["tests/tables/test_*.py", "tests/cli/test_data.py", "tests/cli/test_any_table.py"],
-    "native": ["tests/test_fuzz_native.py", "tests/engine/test_*.py", "tests/neighbors/test_*.py", GOLDEN],
+    "native": [
+        "tests/test_fuzz_native.py",
+        "tests/engine/test_*.py",
+        "tests/neighbors/test_*.py",
+        GOLDEN,
+    ],
     "datasets": ["tests/test_label_noise.py", "tests/cli/test_demo.py"],
     "estimator": ["tests/test_estimator.py", "tests/test_values.py"],
     "retrieval": ["tests/test_retrieval.py"],
     "testing": ["tests/test_testing.py", "tests/test_definition.py"],
 }
-# They need a browser, a cluster or another package, or take minutes, and say little of one place in the code.
+# They need a browser, a cluster or another package, or take minutes, and say little of one place in
+# the code.
 LEFT_OUT = {
     "tests/audit/test_other_tools.py",
     "tests/report/test_accessibility.py",
     "tests/report/test_review_page.py",
     "tests/report/test_rules.py",
 }
-LIMIT = 600.0  # seconds after which the tests of a file are stopped; the slowest take one minute on an idle machine
+# seconds after which the tests of a file are stopped; the slowest take one minute on an idle
+# machine
+LIMIT = 600.0
 
 OTHER_OPERATOR: dict[type[ast.AST], str] = {
-    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
-    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
-    ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*", ast.Pow: "*",
-    ast.BitAnd: "|", ast.BitOr: "&", ast.And: "or", ast.Or: "and",
-}  # fmt: skip
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.FloorDiv: "*",
+    ast.Mod: "*",
+    ast.Pow: "*",
+    ast.BitAnd: "|",
+    ast.BitOr: "&",
+    ast.And: "or",
+    ast.Or: "and",
+}
 OTHER_IN_C = {
-    "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&",
-    "+": "-", "-": "+", "*": "/", "/": "*", "++": "--", "--": "++",
-    "+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=",
-}  # fmt: skip
+    "<": "<=",
+    "<=": "<",
+    ">": ">=",
+    ">=": ">",
+    "==": "!=",
+    "!=": "==",
+    "&&": "||",
+    "||": "&&",
+    "+": "-",
+    "-": "+",
+    "*": "/",
+    "/": "*",
+    "++": "--",
+    "--": "++",
+    "+=": "-=",
+    "-=": "+=",
+    "*=": "/=",
+    "/=": "*=",
+}
 # Operators with blanks around them, which excludes signs and pointers; steps; and numbers.
-TOKEN_OF_C = re.compile(r"(?<= )(?:<=?|>=?|==|!=|&&|\|\||[-+*/]=?)(?= )|\+\+|--|(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+TOKEN_OF_C = re.compile(
+    r"(?<= )(?:<=?|>=?|==|!=|&&|\|\||[-+*/]=?)(?= )|\+\+|--|(?<![\w.])\d+(?:\.\d+)?(?![\w.])"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +154,10 @@ class Mutant:
         last = source.count("\n", 0, self.stop)
         before = source.splitlines()[line : last + 1]
         after = self.applied_to(source).splitlines()[line : line + 1 + self.text.count("\n")]
-        changed = [*(f"  - {each.strip()}" for each in before), *(f"  + {each.strip()}" for each in after)]
+        changed = [
+            *(f"  - {each.strip()}" for each in before),
+            *(f"  + {each.strip()}" for each in after),
+        ]
         return "\n".join([f"{self.path.as_posix()}:{line + 1}", *changed])
 
 
@@ -139,7 +188,9 @@ class PythonPlaces(ast.NodeVisitor):
         """Another operator between two operands."""
         start, stop = self._span(left)[1], self._span(right)[0]
         between = self._source[start:stop]
-        found = re.search(r"is\s+not|not\s+in|\b(?:is|in|and|or)\b|\*\*|//|[<>=!]=|[-+*/%<>&|]", between)
+        found = re.search(
+            r"is\s+not|not\s+in|\b(?:is|in|and|or)\b|\*\*|//|[<>=!]=|[-+*/%<>&|]", between
+        )
         if found is not None and type(operator) in OTHER_OPERATOR:
             self._add(start + found.start(), start + found.end(), OTHER_OPERATOR[type(operator)])
 
@@ -208,7 +259,11 @@ class PythonPlaces(ast.NodeVisitor):
         return
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        for part in (*node.args.defaults, *(each for each in node.args.kw_defaults if each), *node.body):
+        for part in (
+            *node.args.defaults,
+            *(each for each in node.args.kw_defaults if each),
+            *node.body,
+        ):
             self.visit(part)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
@@ -217,8 +272,13 @@ class PythonPlaces(ast.NodeVisitor):
 
 
 def places_of_c(path: Path, source: str) -> Iterator[Mutant]:
-    """Every operator and number of a C file that can be changed, outside of comments and of the preprocessor."""
-    hidden = [found.span() for found in re.finditer(r"/\*.*?\*/|^#.*?$|\"[^\"\n]*\"", source, re.DOTALL | re.MULTILINE)]
+    """Every operator and number of a C file that can be changed, outside of comments and of the
+    preprocessor.
+    """
+    hidden = [
+        found.span()
+        for found in re.finditer(r"/\*.*?\*/|^#.*?$|\"[^\"\n]*\"", source, re.DOTALL | re.MULTILINE)
+    ]
     for found in TOKEN_OF_C.finditer(source):
         if any(start <= found.start() < stop for start, stop in hidden):
             continue
@@ -258,7 +318,11 @@ def tests_of(path: Path) -> list[str]:
 
     def likelihood(test: str) -> tuple[bool, bool, int]:
         text = (ROOT / test).read_text(encoding="utf-8")
-        return test.endswith(f"/test_{path.stem}.py"), f"{part}.{path.stem}" in text, len(name.findall(text))
+        return (
+            test.endswith(f"/test_{path.stem}.py"),
+            f"{part}.{path.stem}" in text,
+            len(name.findall(text)),
+        )
 
     by_likelihood = sorted(dict.fromkeys(found), key=likelihood, reverse=True)
     return [each for each in by_likelihood if each not in LEFT_OUT]
@@ -270,8 +334,14 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._is_green: dict[str, bool] = {}  # of test files, without a change
-        known = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        libraries = (each for each in (ROOT / SOURCE / "_common").iterdir() if each.suffix in (".so", ".dylib", ".dll"))
+        known = subprocess.run(
+            ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        libraries = (
+            each
+            for each in (ROOT / SOURCE / "_common").iterdir()
+            if each.suffix in (".so", ".dylib", ".dll")
+        )
         for name in (*known.splitlines(), *(each.relative_to(ROOT) for each in libraries)):
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -279,12 +349,17 @@ class Copy:
 
     def run(self, command: list[str], limit: float) -> str:
         """Run a command in the copy: "green", "red" or "timeout"."""
-        # No compiled Python: a file that changes twice in a second, and not in length, would count as unchanged.
+        # No compiled Python: a file that changes twice in a second, and not in length, would count
+        # as unchanged.
         settings = {"PYTHONPATH": str(self.folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
         process = subprocess.Popen(
-            [sys.executable, *command], cwd=self.folder, env={**os.environ, **settings},
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, *command],
+            cwd=self.folder,
+            env={**os.environ, **settings},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             return "red" if process.wait(timeout=limit) else "green"
         except subprocess.TimeoutExpired:
@@ -328,14 +403,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=30, help="mutants (30)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
-    parser.add_argument("--only", nargs="*", default=[], metavar="TEXT", help="files whose path contains a text")
-    parser.add_argument("--files", type=int, metavar="N", help="test files that a mutant meets, at most (all)")
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="TEXT", help="files whose path contains a text"
+    )
+    parser.add_argument(
+        "--files", type=int, metavar="N", help="test files that a mutant meets, at most (all)"
+    )
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     options = parser.parse_args()
     places = [place for path in sources(options.only) for place in find_places(path)]
     chosen = random.Random(options.seed).sample(places, min(options.count, len(places)))
     # Before anything runs, so that the checkout may change meanwhile.
-    descriptions = [mutant.described((ROOT / mutant.path).read_text(encoding="utf-8")) for mutant in chosen]
+    descriptions = [
+        mutant.described((ROOT / mutant.path).read_text(encoding="utf-8")) for mutant in chosen
+    ]
     print(f"{len(chosen)} of {len(places)} places, seed {options.seed}", flush=True)
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="nearworth-mutants-") as folder:
@@ -346,7 +427,10 @@ def main() -> None:
             print(f"{number:3} {outcome:9}{killer}\n{descriptions[number - 1]}", flush=True)
     if not options.list:
         noticed = counts["killed"] + counts["timeout"]
-        print(f"{noticed} of {len(chosen)} killed ({counts['timeout']} by time), {counts['survived']} survived")
+        print(
+            f"{noticed} of {len(chosen)} killed ({counts['timeout']} by time), {counts['survived']}"
+            " survived"
+        )
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
     python benchmarks/paper.py --data FOLDER [--protocol released] [--json FILE]
 
-F1 of finding 200 flipped among 2,000 labels (K = 5), by original and soft-label values, by ranking (R) and by cluster
-(C), beside the published digits. Half a minute. Without --data the folder is $NEARWORTH_DATA, else data come from
-OpenML.
+F1 of finding 200 flipped among 2,000 labels (K = 5), by original and soft-label values, by ranking
+(R) and by cluster (C), beside the published digits. Half a minute. Without --data the folder is
+$NEARWORTH_DATA, else data come from OpenML.
 
-`load` has the thirteen datasets. `make_split` draws training and validation sets as the authors' code does: all
-randomness comes from numpy's legacy generator with the authors' seed, so the rows are the authors' rows. `judge`
-compares our cells with the printed ones.
+`load` has the thirteen datasets. `make_split` draws training and validation sets as the authors'
+code does: all randomness comes from numpy's legacy generator with the authors' seed, so the rows
+are the authors' rows. `judge` compares our cells with the printed ones.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ from nearworth.results.detection import detect
 
 FOLDER = "NEARWORTH_DATA"
 SEED = 999  # the authors' seed, throughout their experiment
-MISSING = -1000.0  # the authors' marker; true values of the one dataset concerned are never negative
+MISSING = (
+    -1000.0
+)  # the authors' marker; true values of the one dataset concerned are never negative
 N_TRAIN_IMAGES = 60_000
 OPENML_DIFFERS = "OpenML's rows, which differ from the authors' in order or in numbers"
 OPENML_SAMPLED = (
-    "the whole dataset of OpenML, of which the authors used a sample of 10,000 rows that is not published there"
+    "the whole dataset of OpenML, of which the authors used a sample of 10,000 rows that is not"
+    " published there"
 )
 Arrays = dict[str, npt.NDArray[Any]]
 Labels = npt.NDArray[np.int64]
@@ -50,9 +53,10 @@ Labels = npt.NDArray[np.int64]
 class Entry:
     """One dataset.
 
-    `sha256` is that of the arrays in the local file, `openml` the number of the dataset there and `positive` its
-    positive class; images have ten classes and no positive one. `sampled`: the authors used some of OpenML's rows only.
-    `stand_in` says why the local file is not the paper's data.
+    `sha256` is that of the arrays in the local file, `openml` the number of the dataset there and
+    `positive` its positive class; images have ten classes and no positive one. `sampled`: the
+    authors used some of OpenML's rows only. `stand_in` says why the local file is not the paper's
+    data.
     """
 
     name: str
@@ -77,25 +81,64 @@ class Entry:
 
 _RESNET = "ResNet50 features in 512 dimensions; the authors' ResNet18 features are not to be had"
 _OTHER_ROWS = "16,783 other rows of the same dataset; the authors' sample is not to be had"
-# fmt: off
 _ENTRIES = (
     Entry("mnist", "ba535720e34aa25563a612aab859d588ec5448d06a9cca40cdfce7f35d1e21c3", 554),
     Entry("fmnist", "8bb3dc657eddfbb8f4751b13fdd086f235802fa40592cee4205ff981905e3efa", 40996),
-    Entry("cifar10", "d8d56414444c7aacca237c8e8bf5ee64b76e47feaab0a8f98be6d9123b221c62",
-          subset="_catdog_features", stand_in=_RESNET),
-    Entry("fraud", "e8c8af0dfbce37b8a36d13c0d82b0febe8b9f9e7c7c869d718ce5570d597a21a", 42397, "1", sampled=True),
-    Entry("creditcard", "0edc764fa402bcd1f2d01c8f0d9f8b4fcbb3b0fe4161fffac3f1608159299d11", 42477, "1", sampled=True),
+    Entry(
+        "cifar10",
+        "d8d56414444c7aacca237c8e8bf5ee64b76e47feaab0a8f98be6d9123b221c62",
+        subset="_catdog_features",
+        stand_in=_RESNET,
+    ),
+    Entry(
+        "fraud",
+        "e8c8af0dfbce37b8a36d13c0d82b0febe8b9f9e7c7c869d718ce5570d597a21a",
+        42397,
+        "1",
+        sampled=True,
+    ),
+    Entry(
+        "creditcard",
+        "0edc764fa402bcd1f2d01c8f0d9f8b4fcbb3b0fe4161fffac3f1608159299d11",
+        42477,
+        "1",
+        sampled=True,
+    ),
     Entry("vehicle", ""),  # Duarte and Hu's: to be had nowhere
-    Entry("apsfail", "c2417564f01f9bf0802e4bcf0d4d317d66fccbed0f046d1e4ed507d38700f356", 41138, "pos", sampled=True,
-          subset="_subset", stand_in=_OTHER_ROWS),
-    Entry("click", "8a94dd104083caf62c92690e92d8f75b20a68922c00b0df2b55936f811edb621", 1218, "1", sampled=True),
+    Entry(
+        "apsfail",
+        "c2417564f01f9bf0802e4bcf0d4d317d66fccbed0f046d1e4ed507d38700f356",
+        41138,
+        "pos",
+        sampled=True,
+        subset="_subset",
+        stand_in=_OTHER_ROWS,
+    ),
+    Entry(
+        "click",
+        "8a94dd104083caf62c92690e92d8f75b20a68922c00b0df2b55936f811edb621",
+        1218,
+        "1",
+        sampled=True,
+    ),
     Entry("phoneme", "d4797f9ee3939ae7930715d8d1661e1f61fb61af5d83d920d2765fb50ebe0b31", 1489, "2"),
     Entry("wind", "e2931b2aef4778a23080bb9ee082360e24101784a4d2c021ce8275ca2b0f0e53", 847, "P"),
-    Entry("pol", "485bb02b817705d3ee7a0835c5920d7014bed797e6d7a96d4f0130c13967f191", 722, "P", sampled=True),
+    Entry(
+        "pol",
+        "485bb02b817705d3ee7a0835c5920d7014bed797e6d7a96d4f0130c13967f191",
+        722,
+        "P",
+        sampled=True,
+    ),
     Entry("cpu", "13cb28708f6b68cffc52705eb357c8bc6e059ff2ee8774ca45b7bb19a99fc9e4", 761, "P"),
-    Entry("2dplanes", "89a3ac5825aa89f379ec210d8947eb80ce34b23f1c3712d4dac687b44a5c7deb", 727, "P", sampled=True),
+    Entry(
+        "2dplanes",
+        "89a3ac5825aa89f379ec210d8947eb80ce34b23f1c3712d4dac687b44a5c7deb",
+        727,
+        "P",
+        sampled=True,
+    ),
 )
-# fmt: on
 CATALOGUE = {entry.name: entry for entry in _ENTRIES}
 NAMES = tuple(CATALOGUE)
 
@@ -108,9 +151,10 @@ class DatasetUnavailableError(LookupError):
 class PaperDataset:
     """One of the paper's datasets, and how much of the paper's it is.
 
-    `X`, `y` hold all rows, or the training images (one row of pixels or features each); `X_test`, `y_test` the test
-    images. `source` says where they were read. `verified` is True where they hash to the arrays known to this version;
-    `stand_in` is None where those are the authors' own, else it says what stands in for them.
+    `X`, `y` hold all rows, or the training images (one row of pixels or features each); `X_test`,
+    `y_test` the test images. `source` says where they were read. `verified` is True where they hash
+    to the arrays known to this version; `stand_in` is None where those are the authors' own, else
+    it says what stands in for them.
     """
 
     name: str
@@ -133,10 +177,15 @@ class PaperDataset:
         test = f" and {len(self.y_test):,} test" if self.y_test is not None else ""
         made = "balanced " if self.balanced else ""
         rows = f"{made}{len(self.y):,}{test} rows x {self.X.shape[1]:,}"
-        return f"PaperDataset({self.name!r}): {rows}, {np.unique(self.y).size} classes, from {self.source}; {state}"
+        return (
+            f"PaperDataset({self.name!r}): {rows}, {np.unique(self.y).size} classes, from"
+            f" {self.source}; {state}"
+        )
 
 
-def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance: bool = True) -> PaperDataset:
+def load(
+    name: str, data_home: str | os.PathLike[str] | None = None, *, balance: bool = True
+) -> PaperDataset:
     """One of the thirteen datasets of Wang & Jia's Table 1.
 
     Parameters
@@ -144,11 +193,13 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance:
     name : str
         One of `NAMES`.
     data_home : path, optional
-        A folder of .npz files, one per dataset. Without it, the folder that the environment variable NEARWORTH_DATA
-        names; without that too, OpenML through scikit-learn (and its cache), which needs pandas.
+        A folder of .npz files, one per dataset. Without it, the folder that the environment
+        variable NEARWORTH_DATA names; without that too, OpenML through scikit-learn (and its
+        cache), which needs pandas.
     balance : bool, default=True
-        Make the two classes of a table equally large as the paper did: rows of the smaller one are repeated and all are
-        shuffled, by the authors' seed. Images come as they are; the experiment draws equally many of each class.
+        Make the two classes of a table equally large as the paper did: rows of the smaller one are
+        repeated and all are shuffled, by the authors' seed. Images come as they are; the experiment
+        draws equally many of each class.
 
     Returns
     -------
@@ -166,7 +217,8 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance:
     entry = CATALOGUE[name]
     if not entry.sha256:
         raise DatasetUnavailableError(
-            f"{name} is not available: it was not found, neither as the authors' file nor on OpenML."
+            f"{name} is not available: it was not found, neither as the authors' file nor on"
+            " OpenML."
         )
     folder = data_home if data_home is not None else os.environ.get(FOLDER) or None
     arrays, source = _from_openml(entry) if folder is None else _from_folder(entry, Path(folder))
@@ -179,11 +231,18 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance:
             f"{source!r} does not hold the data it should: the SHA-256 of its arrays is {digest}, "
             f"not {entry.sha256}. Get the file again."
         )
-    about: dict[str, Any] = {"name": name, "source": source, "verified": verified, "stand_in": stand_in}
+    about: dict[str, Any] = {
+        "name": name,
+        "source": source,
+        "verified": verified,
+        "stand_in": stand_in,
+    }
     X, y, *test = arrays.values()
     if test:  # images as rows of pixels
         X, X_test = (images.reshape(len(images), -1) for images in (X, test[0]))
-        return PaperDataset(X=X, y=y.astype(np.int64), X_test=X_test, y_test=test[1].astype(np.int64), **about)
+        return PaperDataset(
+            X=X, y=y.astype(np.int64), X_test=X_test, y_test=test[1].astype(np.int64), **about
+        )
     y = (y == 1).astype(np.int64)
     rows = _balanced_rows(y, np.random.RandomState(SEED)) if balance else slice(None)
     return PaperDataset(X=X[rows], y=y[rows], balanced=balance, **about)
@@ -192,11 +251,12 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance:
 def balance(
     X: npt.NDArray[Any], y: Labels, rng: np.random.RandomState | None = None
 ) -> tuple[npt.NDArray[Any], Labels]:
-    """Repeat rows of the smaller of the classes 0 and 1 until both have the same size, and shuffle all.
+    """Repeat rows of the smaller of the classes 0 and 1 until both have the same size, and shuffle
+    all.
 
-    Rows to repeat are drawn with replacement, by the authors' seed unless `rng` is given. The paper's text speaks of
-    subsampling; the digits of its table come from this oversampling. Repeated rows are exact copies: do not split the
-    result and take the parts for independent.
+    Rows to repeat are drawn with replacement, by the authors' seed unless `rng` is given. The
+    paper's text speaks of subsampling; the digits of its table come from this oversampling.
+    Repeated rows are exact copies: do not split the result and take the parts for independent.
     """
     rows = _balanced_rows(y, np.random.RandomState(SEED) if rng is None else rng)
     return X[rows], y[rows]
@@ -217,13 +277,15 @@ def _from_folder(entry: Entry, folder: Path) -> tuple[Arrays, str]:
     path = folder / entry.file
     if not path.is_file():
         raise DatasetUnavailableError(
-            f"{entry.name} is not available: there is no {entry.file} in {str(folder)!r}. Name another folder, or none "
-            f"(data_home=None, {FOLDER} unset) to ask OpenML."
+            f"{entry.name} is not available: there is no {entry.file} in {str(folder)!r}. Name"
+            f" another folder, or none (data_home=None, {FOLDER} unset) to ask OpenML."
         )
     with np.load(path, allow_pickle=False) as archive:
         absent = [array for array in entry.arrays if array not in archive.files]
         if absent:
-            raise ValueError(f"{str(path)!r} has no array {absent[0]!r}; it is not the file that was expected.")
+            raise ValueError(
+                f"{str(path)!r} has no array {absent[0]!r}; it is not the file that was expected."
+            )
         return {array: archive[array] for array in entry.arrays}, str(path)
 
 
@@ -231,7 +293,8 @@ def _from_openml(entry: Entry) -> tuple[Arrays, str]:
     """The arrays that the local file would hold, by way of scikit-learn and its cache."""
     if entry.openml is None:
         raise DatasetUnavailableError(
-            f"{entry.name} is not available from OpenML: {entry.stand_in}. Give data_home, a folder with {entry.file}."
+            f"{entry.name} is not available from OpenML: {entry.stand_in}. Give data_home, a folder"
+            f" with {entry.file}."
         )
     try:
         bunch = sklearn.datasets.fetch_openml(data_id=entry.openml, as_frame=False, parser="pandas")
@@ -239,20 +302,32 @@ def _from_openml(entry: Entry) -> tuple[Arrays, str]:
         raise ImportError("Reading OpenML needs pandas: pip install pandas.") from error
     except OSError as error:
         raise DatasetUnavailableError(
-            f"OpenML {entry.openml} could not be reached ({error}). Give data_home, a folder with {entry.file}."
+            f"OpenML {entry.openml} could not be reached ({error}). Give data_home, a folder with"
+            f" {entry.file}."
         ) from error
     if entry.positive is not None:
         X = np.asarray(bunch.data, dtype=np.float64)
-        X = np.asfortranarray(np.where(np.isnan(X), MISSING, X))  # the layout decides how distances round
+        X = np.asfortranarray(
+            np.where(np.isnan(X), MISSING, X)
+        )  # the layout decides how distances round
         parts = [X, (bunch.target.astype(str) == entry.positive).astype(np.int64)]
     else:
-        images = np.asarray(bunch.data, dtype=np.uint8).reshape(-1, 28, 28), bunch.target.astype(np.uint8)
-        parts = [part[rows] for rows in (slice(N_TRAIN_IMAGES), slice(N_TRAIN_IMAGES, None)) for part in images]
+        images = (
+            np.asarray(bunch.data, dtype=np.uint8).reshape(-1, 28, 28),
+            bunch.target.astype(np.uint8),
+        )
+        parts = [
+            part[rows]
+            for rows in (slice(N_TRAIN_IMAGES), slice(N_TRAIN_IMAGES, None))
+            for part in images
+        ]
     return dict(zip(entry.arrays, parts, strict=True)), f"OpenML {entry.openml}"
 
 
 def sha256_of(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
-    """Hash of arrays with their names, types and shapes; layout in memory and byte order do not matter."""
+    """Hash of arrays with their names, types and shapes; layout in memory and byte order do not
+    matter.
+    """
     digest = hashlib.sha256()
     for name, array in arrays.items():
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
@@ -293,8 +368,9 @@ _DIGITS = {
 }
 PRINTED = {name: dict(zip(CELLS, _DIGITS[name], strict=True)) for name in NAMES}
 
-# Smallest and largest cell over 23 orders of tied distances, of the authors' procedure (NumPy 1.23.5, scikit-learn
-# 1.2.2). The paper printed one order, that of an unstable sort; we average over all orders.
+# Smallest and largest cell over 23 orders of tied distances, of the authors' procedure (NumPy
+# 1.23.5, scikit-learn 1.2.2). The paper printed one order, that of an unstable sort; we average
+# over all orders.
 TIE_RANGES = {
     "fraud": {
         "original_R": (0.765, 0.78),
@@ -313,21 +389,28 @@ OPTIMAL_CLUSTERS = {"click": {"original_C": 0.203, "soft_C": 0.204}}
 K = 5
 UTILITIES = ("original", "soft")
 RULES = {"R": "ranking", "C": "cluster"}
-SCORES = (*CELLS, *(f"{utility}_{score}" for score in ("auroc", "average_precision") for utility in UTILITIES))
+SCORES = (
+    *CELLS,
+    *(f"{utility}_{score}" for score in ("auroc", "average_precision") for utility in UTILITIES),
+)
 
 HEADER = (
-    "           Original (R)    Soft (R)        Original (C)    Soft (C)        AUROC           average precision\n"
-    "dataset    ours   paper    ours   paper    ours   paper    ours   paper    orig.  soft     orig.  soft"
+    "           Original (R)    Soft (R)        Original (C)    Soft (C)        AUROC          "
+    " average precision\ndataset    ours   paper    ours   paper    ours   paper    ours   paper   "
+    " orig.  soft     orig.  soft"
 )
 LEGEND = (
-    "= the printed digits   ~ within what the order of tied distances spans (ours is the average over all orders)\n"
-    "c optimal clusters, where the paper's k-means stopped early   x differs   * not the authors' data"
+    "= the printed digits   ~ within what the order of tied distances spans (ours is the average"
+    " over all orders)\nc optimal clusters, where the paper's k-means stopped early   x differs   *"
+    " not the authors' data"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and validation rows: `y` holds the noisy labels, `flipped` is True where they are wrong."""
+    """Training and validation rows: `y` holds the noisy labels, `flipped` is True where they are
+    wrong.
+    """
 
     X: npt.NDArray[Any]
     y: Labels
@@ -336,7 +419,9 @@ class Split:
     flipped: npt.NDArray[np.bool_]
 
 
-def make_split(dataset: PaperDataset, protocol: Protocol = "table", n_val: int = N_VAL, flip: Flip = "first") -> Split:
+def make_split(
+    dataset: PaperDataset, protocol: Protocol = "table", n_val: int = N_VAL, flip: Flip = "first"
+) -> Split:
     """The 2,000 training rows with 200 wrong labels, and the validation rows, of one dataset.
 
     Parameters
@@ -344,20 +429,23 @@ def make_split(dataset: PaperDataset, protocol: Protocol = "table", n_val: int =
     dataset : PaperDataset
         As `load(name, balance=False)` gives it; the balancing of tables is a step of the protocol.
     protocol : {"table", "released"}
-        For tables; images have one protocol only. "table" gives the printed digits: validation rows first, training
-        rows drawn class by class from the rest, so that all flipped labels come from one class. "released" is what
-        the published code runs: the first rows train, the next ones validate.
+        For tables; images have one protocol only. "table" gives the printed digits: validation rows
+        first, training rows drawn class by class from the rest, so that all flipped labels come
+        from one class. "released" is what the published code runs: the first rows train, the next
+        ones validate.
     n_val : int
         Number of validation rows of tables; images have 2,000.
     flip : {"first", "last"}
-        Which 200 training rows get a wrong label. The paper's are the first; "last" are, in the protocol "table", rows
-        of the other class.
+        Which 200 training rows get a wrong label. The paper's are the first; "last" are, in the
+        protocol "table", rows of the other class.
     """
     one_of("table", "released")("protocol", protocol)
     one_of("first", "last")("flip", flip)
     if dataset.balanced:
         raise ValueError(f"{dataset.name} is balanced already. Load it with balance=False.")
-    X, y, X_val, y_val = _table(dataset, n_val, protocol) if dataset.X_test is None else _images(dataset)
+    X, y, X_val, y_val = (
+        _table(dataset, n_val, protocol) if dataset.X_test is None else _images(dataset)
+    )
     flipped = (np.arange(len(y)) < N_FLIPPED)[:: 1 if flip == "first" else -1]
     rng, labels, noisy = np.random.RandomState(SEED), np.unique(y), y.copy()
     noisy[flipped] = [rng.choice(np.setdiff1d(labels, [label])) for label in y[flipped]]
@@ -380,26 +468,36 @@ def _table(dataset: PaperDataset, n_val: int, protocol: Protocol) -> Sets:
 
 def _images(dataset: PaperDataset) -> Sets:
     rng = np.random.RandomState(SEED)
-    scale = np.float32(255 if dataset.X.dtype == np.uint8 else 1)  # pixels from 0 to 1; features as they are
+    scale = np.float32(
+        255 if dataset.X.dtype == np.uint8 else 1
+    )  # pixels from 0 to 1; features as they are
     sets: list[Any] = []
-    for X, y, n in ((dataset.X, dataset.y, N_TRAIN), (dataset.X_test, dataset.y_test, N_VAL_IMAGES)):
+    for X, y, n in (
+        (dataset.X, dataset.y, N_TRAIN),
+        (dataset.X_test, dataset.y_test, N_VAL_IMAGES),
+    ):
         assert X is not None and y is not None  # noqa: PT018
         rows = _equally_many(y, np.unique(y).tolist(), n, rng)[rng.permutation(n)]
         sets += [X[rows].astype(np.float32) / scale, y[rows]]
     return tuple(sets)
 
 
-def _equally_many(y: Labels, labels: list[int], n: int, rng: np.random.RandomState) -> npt.NDArray[np.intp]:
+def _equally_many(
+    y: Labels, labels: list[int], n: int, rng: np.random.RandomState
+) -> npt.NDArray[np.intp]:
     """`n` row numbers, equally many of each label, one label after the other."""
-    parts = [rng.choice(np.flatnonzero(y == label), size=n // len(labels), replace=False) for label in labels]
+    parts = [
+        rng.choice(np.flatnonzero(y == label), size=n // len(labels), replace=False)
+        for label in labels
+    ]
     return np.concatenate(parts)
 
 
 def judge(dataset: str, cell: str, score: float) -> Verdict:
     """How an F1 score compares with the printed digits of the protocol "table".
 
-    "=" the same to the printed digits; "~" within what the order of ties spans; "c" the optimal clusters, where the
-    paper's k-means stopped early; "x" none of these.
+    "=" the same to the printed digits; "~" within what the order of ties spans; "c" the optimal
+    clusters, where the paper's k-means stopped early; "x" none of these.
     """
     rounded = round(score, 3)
     low, high = TIE_RANGES.get(dataset, {}).get(cell, (1.0, 0.0))
@@ -412,7 +510,8 @@ def judge(dataset: str, cell: str, score: float) -> Verdict:
 
 @dataclass(frozen=True)
 class Row:
-    """One dataset: F1 of the four cells, AUROC and average precision of low values against flipped labels.
+    """One dataset: F1 of the four cells, AUROC and average precision of low values against flipped
+    labels.
 
     `scores` is empty where the dataset could not be had, and `problem` says why.
     """
@@ -428,23 +527,46 @@ class Row:
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """Each cell against the printed digits, as `judge` says; nothing where there are no scores."""
-        found = {cell: judge(self.dataset, cell, self.scores[cell]) for cell in CELLS if cell in self.scores}
+        """Each cell against the printed digits, as `judge` says; nothing where there are no
+        scores.
+        """
+        found = {
+            cell: judge(self.dataset, cell, self.scores[cell])
+            for cell in CELLS
+            if cell in self.scores
+        }
         if self.protocol == "table" and self.n_val in (N_VAL, N_VAL_IMAGES):
             return found
         return {cell: "=" if verdict == "=" else "x" for cell, verdict in found.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: cells to three decimals as the paper prints them, None where unknown."""
-        about = {name: getattr(self, name) for name in ("protocol", "n_val", "source", "stand_in", "problem")}
-        scores = {name: round(self.scores[name], 3 if name in CELLS else 6) if self.scores else None for name in SCORES}
-        return {"dataset": self.dataset, **scores, **about, "printed": PRINTED[self.dataset], "verdicts": self.verdicts}
+        """Plain values for JSON: cells to three decimals as the paper prints them, None where
+        unknown.
+        """
+        about = {
+            name: getattr(self, name)
+            for name in ("protocol", "n_val", "source", "stand_in", "problem")
+        }
+        scores = {
+            name: round(self.scores[name], 3 if name in CELLS else 6) if self.scores else None
+            for name in SCORES
+        }
+        return {
+            "dataset": self.dataset,
+            **scores,
+            **about,
+            "printed": PRINTED[self.dataset],
+            "verdicts": self.verdicts,
+        }
 
     def __str__(self) -> str:
         name = f"{self.dataset + '*' * (self.stand_in is not None):<11}"
         if not self.scores:
             return name + str(self.problem).removeprefix(f"{self.dataset} is ")
-        cells = [f"{self.scores[c]:.3f} {v} {PRINTED[self.dataset][c]:<8g}" for c, v in self.verdicts.items()]
+        cells = [
+            f"{self.scores[c]:.3f} {v} {PRINTED[self.dataset][c]:<8g}"
+            for c, v in self.verdicts.items()
+        ]
         rest = [f"{self.scores[score]:.3f}" for score in SCORES[len(CELLS) :]]
         return name + "".join(cells) + f"{rest[0]}  {rest[1]:<9}{rest[2]}  {rest[3]}"
 
@@ -480,7 +602,9 @@ def table1(
     return (_row(name, data_home, protocol, n_val, ties) for name in names)
 
 
-def _row(name: str, data_home: str | os.PathLike[str] | None, protocol: Protocol, n_val: int, ties: str) -> Row:
+def _row(
+    name: str, data_home: str | os.PathLike[str] | None, protocol: Protocol, n_val: int, ties: str
+) -> Row:
     try:
         dataset = load(name, data_home, balance=False)
     except DatasetUnavailableError as error:
@@ -490,33 +614,56 @@ def _row(name: str, data_home: str | os.PathLike[str] | None, protocol: Protocol
     for utility in UTILITIES:
         est = KNNShapley(K, utility=utility, ties=ties, aggregate="sum", progress=False)
         values = est.fit(split.X, split.y).value(split.X_val, split.y_val).values
-        scores |= {f"{utility}_{what}": score for what, score in score_values(values, split.flipped).items()}
-    return Row(name, protocol, n_val=len(split.y_val), source=dataset.source, stand_in=dataset.stand_in, scores=scores)
+        scores |= {
+            f"{utility}_{what}": score
+            for what, score in score_values(values, split.flipped).items()
+        }
+    return Row(
+        name,
+        protocol,
+        n_val=len(split.y_val),
+        source=dataset.source,
+        stand_in=dataset.stand_in,
+        scores=scores,
+    )
 
 
-def score_values(values: npt.NDArray[np.float64], flipped: npt.NDArray[np.bool_]) -> dict[str, float]:
+def score_values(
+    values: npt.NDArray[np.float64], flipped: npt.NDArray[np.bool_]
+) -> dict[str, float]:
     """How well low values find flipped labels: F1 of both rules, AUROC and average precision."""
-    scores = {short: float(f1_score(flipped, detect(values, rule).mask)) for short, rule in RULES.items()}
+    scores = {
+        short: float(f1_score(flipped, detect(values, rule).mask)) for short, rule in RULES.items()
+    }
     by_order = {"auroc": roc_auc_score, "average_precision": average_precision_score}
     return scores | {name: float(score(flipped, -values)) for name, score in by_order.items()}
 
 
 def agreement(rows: Iterable[Row]) -> str:
-    """How many cells of the datasets that are the authors' own agree with the paper, in a sentence."""
+    """How many cells of the datasets that are the authors' own agree with the paper, in a
+    sentence.
+    """
     complete = [row for row in rows if row.scores and row.stand_in is None]
     verdicts = [verdict for row in complete for verdict in row.verdicts.values()]
     counts = Counter[str](verdicts)
     of = f"{len(complete)} complete dataset{'s' * (len(complete) != 1)}"
     return (
-        f"{len(verdicts)} cells of {of}: {counts['=']} equal the printed digits, {counts['~']} lie where the order of "
-        f"ties may put them, {counts['c']} follow from optimal clusters, {counts['x']} differ."
+        f"{len(verdicts)} cells of {of}: {counts['=']} equal the printed digits, {counts['~']} lie"
+        f" where the order of ties may put them, {counts['c']} follow from optimal clusters,"
+        f" {counts['x']} differ."
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help=f"folder with the data; without it ${FOLDER}, else OpenML")
-    parser.add_argument("--protocol", choices=["table", "released"], default="table", help="how rows are drawn")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, help=f"folder with the data; without it ${FOLDER}, else OpenML"
+    )
+    parser.add_argument(
+        "--protocol", choices=["table", "released"], default="table", help="how rows are drawn"
+    )
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     if options.json is not None and not options.json.absolute().parent.is_dir():

@@ -1,4 +1,5 @@
-"""The pictures of docs/truncation.md: error and certificate against K*, time against error, recall against tables.
+"""The pictures of docs/truncation.md: error and certificate against K*, time against error, recall
+against tables.
 
 python benchmarks/pictures.py [--quick] [--out docs/images]
 """
@@ -32,20 +33,43 @@ def error_against_candidates(data: Blobs, exact: nw.Valuation, out: Path) -> Non
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), sharex=True)
     for tail, style in STYLES.items():
         runs = [
-            nw.KNNShapley(K, n_candidates=k, tail=tail).fit(data.X, data.y).value(data.X_val, data.y_val) for k in ks
+            nw.KNNShapley(K, n_candidates=k, tail=tail)
+            .fit(data.X, data.y)
+            .value(data.X_val, data.y_val)
+            for k in ks
         ]
         errors = [np.abs(v.values - exact.values) for v in runs]
-        left.loglog(ks, [e.mean() for e in errors], style, color="black", label=tail, markersize=4, linewidth=1)
+        left.loglog(
+            ks,
+            [e.mean() for e in errors],
+            style,
+            color="black",
+            label=tail,
+            markersize=4,
+            linewidth=1,
+        )
         if tail in ("minimax", "local"):
             right.loglog(
-                ks, [v.error_bound for v in runs], style, color="black", label=f"{tail}: certificate",
-                markersize=4, linewidth=1,
-            )  # fmt: skip
+                ks,
+                [v.error_bound for v in runs],
+                style,
+                color="black",
+                label=f"{tail}: certificate",
+                markersize=4,
+                linewidth=1,
+            )
             right.loglog(
-                ks, [e.max() for e in errors], style, color="0.55", label=f"{tail}: largest error",
-                markersize=4, linewidth=1,
-            )  # fmt: skip
-    right.loglog(ks, [paper_bound(n, K, k) for k in ks], "-", color="black", linewidth=2, label="Theorem 3")
+                ks,
+                [e.max() for e in errors],
+                style,
+                color="0.55",
+                label=f"{tail}: largest error",
+                markersize=4,
+                linewidth=1,
+            )
+    right.loglog(
+        ks, [paper_bound(n, K, k) for k in ks], "-", color="black", linewidth=2, label="Theorem 3"
+    )
     left.set(xlabel="ranked neighbours K*", ylabel="mean |error| of a value", title="what happens")
     right.set(xlabel="ranked neighbours K*", ylabel="largest |error|", title="what is certain")
     for axes in (left, right):
@@ -60,9 +84,13 @@ def time_against_error(data: Blobs, exact: nw.Valuation, out: Path) -> None:
     for k in (20, 100, 500):
         ways[f"truncated, K* = {k}"] = nw.KNNShapley(K, n_jobs=1, n_candidates=k)
         lsh = nw.LSHSearch(random_state=0, n_threads=1)
-        ways[f"LSH, K* = {k}"] = nw.KNNShapley(K, n_jobs=1, n_candidates=k, search=lsh, random_state=0)
+        ways[f"LSH, K* = {k}"] = nw.KNNShapley(
+            K, n_jobs=1, n_candidates=k, search=lsh, random_state=0
+        )
         index = nw.FaissSearch(n_threads=1)
-        ways[f"faiss, K* = {k}"] = nw.KNNShapley(K, n_jobs=1, n_candidates=k, search=index, random_state=0)
+        ways[f"faiss, K* = {k}"] = nw.KNNShapley(
+            K, n_jobs=1, n_candidates=k, search=index, random_state=0
+        )
     figure, axes = plt.subplots(figsize=(6, 4))
     markers = {"exact": "D", "truncated": "o", "LSH": "^", "faiss": "s"}
     points: dict[str, list[tuple[float, float]]] = {kind: [] for kind in markers}
@@ -72,13 +100,24 @@ def time_against_error(data: Blobs, exact: nw.Valuation, out: Path) -> None:
         v = est.value(data.X_val, data.y_val)
         spent, error = time.process_time() - started, np.abs(v.values - exact.values).mean()
         points[name.split(",")[0]].append((spent, error))
-        print(f"{name:<22} {spent:8.2f} s CPU   mean error {error:.2e}   certificate {v.error_bound:.2e}", flush=True)
+        print(
+            f"{name:<22} {spent:8.2f} s CPU   mean error {error:.2e}   certificate"
+            f" {v.error_bound:.2e}",
+            flush=True,
+        )
     for kind, marker in markers.items():
         spent, errors = np.array(points[kind]).T
         named = {"exact": "exact: no error", "truncated": "exact search, K* = 20, 100, 500"}
         label = named.get(kind, f"{kind}, the same K*")
         axes.plot(
-            spent, errors, f"{marker}:", color="black", fillstyle="none", markersize=7, linewidth=0.8, label=label
+            spent,
+            errors,
+            f"{marker}:",
+            color="black",
+            fillstyle="none",
+            markersize=7,
+            linewidth=0.8,
+            label=label,
         )
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=1e-9)
@@ -87,7 +126,10 @@ def time_against_error(data: Blobs, exact: nw.Valuation, out: Path) -> None:
     axes.xaxis.set_minor_locator(mpl.ticker.NullLocator())
     axes.legend(fontsize=8, frameon=False, loc="lower left")
     sizes = f"{len(data.X):,} x {len(data.X_val):,}, d = {data.X.shape[1]}"
-    axes.set(xlabel=f"CPU seconds ({sizes}, one thread, index included)", ylabel="mean |error| of a value")
+    axes.set(
+        xlabel=f"CPU seconds ({sizes}, one thread, index included)",
+        ylabel="mean |error| of a value",
+    )
     axes.margins(x=0.15)
     axes.spines[["top", "right"]].set_visible(False)
     save(figure, out / "time-against-error.svg")
@@ -107,9 +149,24 @@ def recall_against_tables(data: Blobs, out: Path) -> None:
             together = collision_probability(sample.distances, 3 * radius) ** n_hashes
             predicted.append((1 - (1 - together) ** n_tables).mean())
         axes.semilogx(counts, predicted, "-", color="0.6", linewidth=1)
-        axes.semilogx(counts, measured, style, color="black", fillstyle="none", label=f"M = {n_hashes}", markersize=5)
-        print(f"M = {n_hashes}: largest |predicted - measured| {np.abs(np.subtract(predicted, measured)).max():.4f}")
-    axes.set(xlabel="tables L", ylabel="recall of the 10 nearest", title="marks measured, lines predicted")
+        axes.semilogx(
+            counts,
+            measured,
+            style,
+            color="black",
+            fillstyle="none",
+            label=f"M = {n_hashes}",
+            markersize=5,
+        )
+        print(
+            f"M = {n_hashes}: largest |predicted - measured|"
+            f" {np.abs(np.subtract(predicted, measured)).max():.4f}"
+        )
+    axes.set(
+        xlabel="tables L",
+        ylabel="recall of the 10 nearest",
+        title="marks measured, lines predicted",
+    )
     axes.legend(fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     save(figure, out / "lsh-recall.svg")
@@ -132,7 +189,9 @@ def main() -> None:
     error_against_candidates(data, exact, given.out)
     recall_against_tables(data, given.out)
     large = Blobs.make(10_000 if given.quick else 100_000, 2_000, 16)
-    time_against_error(large, nw.KNNShapley(K).fit(large.X, large.y).value(large.X_val, large.y_val), given.out)
+    time_against_error(
+        large, nw.KNNShapley(K).fit(large.X, large.y).value(large.X_val, large.y_val), given.out
+    )
 
 
 if __name__ == "__main__":

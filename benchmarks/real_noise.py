@@ -1,17 +1,20 @@
 """The audit on labels that people or rules really got wrong, on planted noise, and on clean data.
 
-    python benchmarks/real_noise.py --data FOLDER [--only real pair uniform clean] [--held-out] [--probs lr gb]
+    python benchmarks/real_noise.py --data FOLDER [--only real pair uniform clean] [--held-out]
+    [--probs lr gb]
 
 FOLDER holds the files of benchmarks/paper.py and those with real noise (yoruba_news, youtube_spam,
-roman_numerals_probabilities, cifar10n_labels, label_errors_test_sets). Two entries, `youtube_spam` and `cifar10n
-random3`, were kept back while the audit was built, and run only with --held-out. Out-of-fold probabilities of models
-are kept in --cache, since they take longer than the audits.
+roman_numerals_probabilities, cifar10n_labels, label_errors_test_sets). Two entries, `youtube_spam`
+and `cifar10n random3`, were kept back while the audit was built, and run only with --held-out.
+Out-of-fold probabilities of models are kept in --cache, since they take longer than the audits.
 
-With --tables FOLDER the cases are planted noise, and none, on the tables of a folder that had no part in any choice.
+With --tables FOLDER the cases are planted noise, and none, on the tables of a folder that had no
+part in any choice.
 
-For each case: average precision (AP) of the ranking without and with `pred_probs` beside that of the plain
-self-confidence of these; the stated range of the number of errors; default and max_fdr lists as
-rows : precision : share of the errors found (best = that of the longest list in hindsight).
+For each case: average precision (AP) of the ranking without and with `pred_probs` beside that of
+the plain self-confidence of these; the stated range of the number of errors; default and max_fdr
+lists as rows : precision : share of the errors found (best = that of the longest list in
+hindsight).
 """
 
 from __future__ import annotations
@@ -37,13 +40,26 @@ from audit import average_precision, load
 
 HELD_OUT = ("youtube_spam", "cifar10n random3")
 ASKED = (0.1, 0.2)
-TABLES = ("2dplanes", "apsfail", "click", "cpu", "creditcard", "fraud", "phoneme", "pol", "wind", "wine")
+TABLES = (
+    "2dplanes",
+    "apsfail",
+    "click",
+    "cpu",
+    "creditcard",
+    "fraud",
+    "phoneme",
+    "pol",
+    "wind",
+    "wine",
+)
 CLEAN_ENOUGH = 0.05  # kept: no more false alarms than asked for and this
 
 
 @dataclass
 class Case:
-    """Rows, given labels as codes, which of them are wrong, and class probabilities that came with the data."""
+    """Rows, given labels as codes, which of them are wrong, and class probabilities that came with
+    the data.
+    """
 
     name: str
     kind: str
@@ -62,7 +78,9 @@ def real(folder: Path, n_rows: int) -> Iterator[Case]:
         for model in ("resnet18", "swin"):
             p = file[f"{model}_pred_probs"].astype(np.float64)
             y, wrong = file[f"{model}_y_given"].astype(int), file[f"{model}_is_error"]
-            yield Case(f"roman {model}", "real", np.log(np.clip(p, 1e-6, 1)), y, wrong, {"own": _unit(p)})
+            yield Case(
+                f"roman {model}", "real", np.log(np.clip(p, 1e-6, 1)), y, wrong, {"own": _unit(p)}
+            )
     yield from _cats_and_dogs(folder, n_rows)
     with np.load(folder / "label_errors_test_sets.npz") as file:
         index, votes = file["mnist_index"], file["mnist_votes"]
@@ -70,16 +88,28 @@ def real(folder: Path, n_rows: int) -> Iterator[Case]:
     lost = index[votes[:, 0] < votes[:, 1:].max(axis=1)]
     others = np.setdiff1d(np.random.default_rng(0).permutation(10_000)[:n_rows], index)
     rows = np.sort(np.concatenate([index, others]))
-    yield Case("mnist judged", "real", data.X_test[rows] / 255.0, data.y_test[rows].astype(int), np.isin(rows, lost))
+    yield Case(
+        "mnist judged",
+        "real",
+        data.X_test[rows] / 255.0,
+        data.y_test[rows].astype(int),
+        np.isin(rows, lost),
+    )
 
 
 def _cats_and_dogs(folder: Path, n_rows: int) -> Iterator[Case]:
     with np.load(folder / "cifar10_catdog_features.npz") as file:
-        X, true, index = file["x_train"].astype(np.float64), file["y_train"].astype(int), file["index_train"]
+        X, true, index = (
+            file["x_train"].astype(np.float64),
+            file["y_train"].astype(int),
+            file["index_train"],
+        )
     with np.load(folder / "cifar10n_labels.npz") as file:
         for name in ("aggregate", "random1", "random2", "random3", "worst"):
             said = file[f"y_{name}"][index]
-            rows = np.random.default_rng(1).permutation(np.flatnonzero((said == 3) | (said == 5)))[:n_rows]
+            rows = np.random.default_rng(1).permutation(np.flatnonzero((said == 3) | (said == 5)))[
+                :n_rows
+            ]
             given = (said[rows] == 5).astype(int)
             yield Case(f"cifar10n {name}", "real", X[rows], given, given != true[rows])
 
@@ -93,7 +123,9 @@ def _digits(n_rows: int = 1000, seed: int = 5) -> tuple[np.ndarray, np.ndarray]:
 
 
 def letters(n_rows: int = 2000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Twenty-six classes of a few clusters each that touch: their nearest neighbours agree in about nine of ten."""
+    """Twenty-six classes of a few clusters each that touch: their nearest neighbours agree in about
+    nine of ten.
+    """
     rng = np.random.default_rng(seed)
     y = np.arange(n_rows) % 26
     centres = 1.7 * rng.normal(size=(26, 3, 10))
@@ -104,7 +136,11 @@ def letters(n_rows: int = 2000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def pair(folder: Path, n_rows: int) -> Iterator[Case]:
     images = load(folder, min(n_rows, 1500), 4)
     sets = {"digits": _digits(), "digits small": _digits(500, 21), "letters": letters()}
-    sets |= {"letters small": letters(1000, 1), "mnist": images["mnist"], "fmnist": images["fmnist"]}
+    sets |= {
+        "letters small": letters(1000, 1),
+        "mnist": images["mnist"],
+        "fmnist": images["fmnist"],
+    }
     for name, (X, y) in sets.items():
         for fraction in (0.1, 0.2):
             given = nw.add_label_noise(y, fraction, "pair", 3)
@@ -137,7 +173,9 @@ def tables(folder: Path, n_rows: int) -> Iterator[Case]:
         kinds = [("uniform", 0.1), ("uniform", 0.25), ("class-dependent", 0.15)]
         for kind, fraction in [*kinds, ("pair", 0.2)] if y.max() > 1 else kinds:
             given = nw.add_label_noise(y, fraction, kind, 3)
-            yield Case(f"{path.stem} {fraction:.0%} {kind[:1]}", f"tables {kind}", X, given, given != y)
+            yield Case(
+                f"{path.stem} {fraction:.0%} {kind[:1]}", f"tables {kind}", X, given, given != y
+            )
         yield Case(path.stem, "tables clean", X, y, np.zeros(len(y), dtype=bool))
 
 
@@ -206,7 +244,12 @@ def judge(audit: nw.LabelAudit, wrong: np.ndarray) -> dict:
 
 def run(case: Case, models: list[str], cache: Path, how: dict) -> dict:
     start = time.perf_counter()
-    found: dict = {"name": case.name, "kind": case.kind, "rows": len(case.y), "wrong": int(case.wrong.sum())}
+    found: dict = {
+        "name": case.name,
+        "kind": case.kind,
+        "rows": len(case.y),
+        "wrong": int(case.wrong.sum()),
+    }
     plain = nw.audit_labels(case.X, case.y, **how)
     found["none"] = judge(plain, case.wrong)
     found["seconds"] = time.perf_counter() - start
@@ -216,7 +259,9 @@ def run(case: Case, models: list[str], cache: Path, how: dict) -> dict:
         own = p[np.arange(len(case.y)), case.y]
         found[model]["self"] = average_precision(case.wrong, own) if case.wrong.any() else None
         if case.wrong.any():
-            better = max(plain.quality, own, key=lambda scores: average_precision(case.wrong, scores))
+            better = max(
+                plain.quality, own, key=lambda scores: average_precision(case.wrong, scores)
+            )
             found[model]["chance"] = chance(case.wrong, audit.quality, better)
     return found
 
@@ -227,7 +272,9 @@ def chance(wrong: np.ndarray, *scores: np.ndarray) -> float:
     for _ in range(200):
         rows = rng.integers(0, len(wrong), len(wrong))
         if wrong[rows].any():
-            found.append(np.subtract(*(average_precision(wrong[rows], each[rows]) for each in scores)))
+            found.append(
+                np.subtract(*(average_precision(wrong[rows], each[rows]) for each in scores))
+            )
     return float(np.std(found))
 
 
@@ -250,18 +297,25 @@ def _show_list(item: dict, total: int) -> str:
     hits = item["rows"] - item["right"]
     if not total:
         return f"{item['rows']}"
-    return f"{item['rows']}:{hits / max(1, item['rows']):.2f}:{hits / total:.2f}(best {item['best'] / total:.2f})"
+    return (
+        f"{item['rows']}:{hits / max(1, item['rows']):.2f}:{hits / total:.2f}(best"
+        f" {item['best'] / total:.2f})"
+    )
 
 
 def markdown(rows: list[dict]) -> Iterator[str]:
     """The tables of docs/audit-measurements.md, with logistic regression."""
     yield (
-        "| data | wrong | AP | AP with logistic regression (its self-confidence) | number of errors | "
-        "with logistic regression | default list (right) | max_fdr .1 | max_fdr .2 |\n" + "|---" * 9 + "|"
+        "| data | wrong | AP | AP with logistic regression (its self-confidence) | number of errors"
+        " | with logistic regression | default list (right) | max_fdr .1 | max_fdr .2 |\n"
+        + "|---" * 9
+        + "|"
     )
     for row in rows:
         none, helped = row["none"], row["lr"]
-        ends = [f"{part['n_errors'][1]:,.0f} to {part['n_errors'][2]:,.0f}" for part in (none, helped)]
+        ends = [
+            f"{part['n_errors'][1]:,.0f} to {part['n_errors'][2]:,.0f}" for part in (none, helped)
+        ]
         told = "-" if none["n_errors"][0] is None else f"{none['n_errors'][0]:,.0f}"
         lists = [
             f"{each['rows']:,} ({1 - each['right'] / each['rows']:.2f})" if each["rows"] else "0"
@@ -270,21 +324,33 @@ def markdown(rows: list[dict]) -> Iterator[str]:
         aps = ["", ""]
         if row["wrong"]:
             aps = [f"{none['ap']:.3f}", f"{helped['ap']:.3f} ({helped['self']:.3f})"]
-        cells = [row["name"], f"{row['wrong']:,} of {row['rows']:,}", *aps, f"{told}, {ends[0]}", ends[1], *lists]
+        cells = [
+            row["name"],
+            f"{row['wrong']:,} of {row['rows']:,}",
+            *aps,
+            f"{told}, {ends[0]}",
+            ends[1],
+            *lists,
+        ]
         yield "| " + " | ".join(cells).replace("0.", ".") + " |"
 
 
 def summary(rows: list[dict]) -> Iterator[str]:
     for kind in dict.fromkeys(row["kind"] for row in rows):
         some = [row for row in rows if row["kind"] == kind]
-        for how in dict.fromkeys(name for row in some for name, part in row.items() if isinstance(part, dict)):
+        for how in dict.fromkeys(
+            name for row in some for name, part in row.items() if isinstance(part, dict)
+        ):
             yield f"{kind}, {how}: {_summary([row for row in some if how in row], how)}"
 
 
 def _summary(rows: list[dict], how: str) -> str:
     parts = [(row, row[how]) for row in rows]
     if not any(row["wrong"] for row in rows):
-        alarms, n = sum(part["lists"][0]["rows"] for _, part in parts), sum(row["rows"] for row in rows)
+        alarms, n = (
+            sum(part["lists"][0]["rows"] for _, part in parts),
+            sum(row["rows"] for row in rows),
+        )
         listed = [sum(part["lists"][k]["rows"] for _, part in parts) for k in (1, 2)]
         return f"{alarms} default alarms in {n} rows ({alarms / n:.2%}), max_fdr {ASKED}: {listed}"
     inside = [part["n_errors"][1] <= row["wrong"] <= part["n_errors"][2] for row, part in parts]
@@ -295,16 +361,20 @@ def _summary(rows: list[dict], how: str) -> str:
     empty = np.mean([item["rows"] == 0 for item in worth]) if worth else 0.0
     hits = sum(item["rows"] - item["right"] for _, item in asked)
     text = (
-        f"mean AP {np.mean([part['ap'] for _, part in parts]):.4f}; in range {sum(inside)} of {len(rows)}, "
-        f"estimates given in {sum(t is not None for t in told)}; lists kept {np.mean(kept):.0%} of {len(kept)}, "
-        f"empty where the best finds a fifth: {empty:.0%} of {len(worth)}, "
-        f"errors found {hits} of {sum(item['best'] for _, item in asked)}"
+        f"mean AP {np.mean([part['ap'] for _, part in parts]):.4f}; in range {sum(inside)} of"
+        f" {len(rows)}, estimates given in {sum(t is not None for t in told)}; lists kept"
+        f" {np.mean(kept):.0%} of {len(kept)}, empty where the best finds a fifth: {empty:.0%} of"
+        f" {len(worth)}, errors found {hits} of {sum(item['best'] for _, item in asked)}"
     )
     if "self" in parts[0][1]:
         gaps = [part["ap"] - max(part["self"], row["none"]["ap"]) for row, part in parts]
         worst = rows[int(np.argmin(gaps))]["name"]
-        text += f"; AP - max(self, none): mean {np.mean(gaps):+.4f}, worst {min(gaps):+.4f} ({worst}), "
-        beyond = [gap + 0.005 < -2 * part["chance"] for gap, (_, part) in zip(gaps, parts, strict=True)]
+        text += (
+            f"; AP - max(self, none): mean {np.mean(gaps):+.4f}, worst {min(gaps):+.4f} ({worst}), "
+        )
+        beyond = [
+            gap + 0.005 < -2 * part["chance"] for gap, (_, part) in zip(gaps, parts, strict=True)
+        ]
         text += f"below -.005 in {sum(gap < -0.005 for gap in gaps)} of {len(gaps)}, "
         text += f"by more than two standard errors in {sum(beyond)}"
     return text
@@ -312,17 +382,25 @@ def _summary(rows: list[dict], how: str) -> str:
 
 def main() -> None:
     kinds = {"real": real, "pair": pair, "uniform": uniform, "clean": clean}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--tables", type=Path, help="a folder of other tables, npz files with X and y, instead")
+    parser.add_argument(
+        "--tables", type=Path, help="a folder of other tables, npz files with X and y, instead"
+    )
     parser.add_argument("--only", nargs="*", default=list(kinds), choices=kinds)
-    parser.add_argument("--held-out", action="store_true", help="only the entries that were kept back")
+    parser.add_argument(
+        "--held-out", action="store_true", help="only the entries that were kept back"
+    )
     parser.add_argument("--probs", nargs="*", default=["lr"], choices=["lr", "gb"])
     parser.add_argument("--models", help='audit_labels(models=...), for example "auto"')
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "real_noise")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--markdown", action="store_true", help="the tables of the documentation as well")
+    parser.add_argument(
+        "--markdown", action="store_true", help="the tables of the documentation as well"
+    )
     options = parser.parse_args()
     kinds["tables"] = tables
     options.cache.mkdir(exist_ok=True)

@@ -2,9 +2,9 @@
 
     python benchmarks/review.py --data FOLDER [--case exact] [--repetitions 300] [--held-back]
 
-Audits run once, and their qualities are kept in --cache. For each set 20, 50 and 100 rows are drawn and judged 300
-times: by an exact reviewer, with the errors shuffled (a ranking worth nothing), by one who errs in 5 %, in steps (20,
-then 30, then 50), and with sixty further rows, twenty at a time.
+Audits run once, and their qualities are kept in --cache. For each set 20, 50 and 100 rows are drawn
+and judged 300 times: by an exact reviewer, with the errors shuffled (a ranking worth nothing), by
+one who errs in 5 %, in steps (20, then 30, then 50), and with sixty further rows, twenty at a time.
 Sets marked as held back were not looked at while the constants of review.py were chosen.
 """
 
@@ -31,7 +31,12 @@ def sets(data: Path):
     roman = read("roman_numerals_probabilities")
     for model in ("resnet18", "swin"):
         logs = np.log(roman[f"{model}_pred_probs"].clip(1e-6))
-        yield f"roman {model}", logs, roman[f"{model}_y_given"], roman[f"{model}_is_error"].astype(bool)
+        yield (
+            f"roman {model}",
+            logs,
+            roman[f"{model}_y_given"],
+            roman[f"{model}_is_error"].astype(bool),
+        )
     images, people = read("cifar10_catdog_features"), read("cifar10n_labels")
     X, index = images["x_train"].astype(np.float32), images["index_train"]
     for kind in KINDS:
@@ -43,7 +48,12 @@ def sets(data: Path):
     digits, judged = read("mnist"), read("label_errors_test_sets")
     wrong = np.zeros(len(digits["y_test"]), dtype=bool)
     wrong[judged["mnist_index"][judged["mnist_votes"][:, 0] < 3]] = True
-    yield "mnist", digits["x_test"].reshape(len(wrong), -1).astype(np.float32), digits["y_test"], wrong
+    yield (
+        "mnist",
+        digits["x_test"].reshape(len(wrong), -1).astype(np.float32),
+        digits["y_test"],
+        wrong,
+    )
 
 
 def audits(data: Path, cache: Path, held_back: bool):
@@ -90,14 +100,16 @@ def describe(lines, wrong, best):
     kept = hits >= 0.9 * size - 1e-9
     share = f"{hits.mean() / best:.2f}" if best else "-"
     return (
-        f"{np.median(np.abs(estimate - true)) / true:.2f} | {estimate.mean() / true - 1:+.2f} | "
-        f"{np.mean((lower <= true) & (true <= upper)):.3f} | {np.median(upper - lower) / true:.2f} | "
-        f"{kept.mean():.3f} | {hits.mean():.0f} / {best} | {share} |"
+        f"{np.median(np.abs(estimate - true)) / true:.2f} | {estimate.mean() / true - 1:+.2f} |"
+        f" {np.mean((lower <= true) & (true <= upper)):.3f} | {np.median(upper - lower) / true:.2f}"
+        f" | {kept.mean():.3f} | {hits.mean():.0f} / {best} | {share} |"
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=Path("review-cache"))
     parser.add_argument("--repetitions", type=int, default=300)
@@ -106,7 +118,10 @@ def main() -> None:
     parser.add_argument("--case", choices=CASES, default="exact")
     parser.add_argument("--held-back", action="store_true")
     given = parser.parse_args()
-    print("| set | wrong | judged | off by (median) | bias | covered | width | list kept | found / best | |")
+    print(
+        "| set | wrong | judged | off by (median) | bias | covered | width | list kept | found /"
+        " best | |"
+    )
     print("|" + "---|" * 10)
     for name, *found, wrong in audits(given.data, given.cache, given.held_back):
         if given.only and name not in given.only:

@@ -1,13 +1,15 @@
 """What a scan finds of what was planted in the data sets of ../shared/data, and what it costs.
 
-    python benchmarks/scan.py planted        copies, near-copies and leaks: found and invented; outliers: AP, listed
-    python benchmarks/scan.py datalab        outliers by cleanlab's Datalab, in an environment of its own
-    python benchmarks/scan.py clean          groups found where there are none: every row moved as far as its nearest is
-    python benchmarks/scan.py million        exact copies among 10^6 rows
-    python benchmarks/scan.py time           scan against audit, CPU seconds, in turn
+    python benchmarks/scan.py planted        copies, near-copies and leaks: found and invented;
+    outliers: AP, listed python benchmarks/scan.py datalab        outliers by cleanlab's Datalab, in
+    an environment of its own python benchmarks/scan.py clean          groups found where there are
+    none: every row moved as far as its nearest is python benchmarks/scan.py million        exact
+    copies among 10^6 rows python benchmarks/scan.py time           scan against audit, CPU seconds,
+    in turn
 
-Outliers are rows of another data set, each standardised by itself; where that has fewer columns, the others are 0
-("padded", the row is at the mean there) or its columns are repeated ("tiled"). Leaks and copies are 1 and 5 % of rows.
+Outliers are rows of another data set, each standardised by itself; where that has fewer columns,
+the others are 0 ("padded", the row is at the mean there) or its columns are repeated ("tiled").
+Leaks and copies are 1 and 5 % of rows.
 """
 
 from __future__ import annotations
@@ -22,10 +24,24 @@ import numpy as np
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TABLES = (
-    "2dplanes", "click", "cpu", "creditcard", "fraud", "phoneme", "pol", "wind", "apsfail_subset", "wine_quality_white",
-    "california_housing", "bike_sharing_hour", "yoruba_news", "youtube_spam", "mnist", "fmnist",
+    "2dplanes",
+    "click",
+    "cpu",
+    "creditcard",
+    "fraud",
+    "phoneme",
+    "pol",
+    "wind",
+    "apsfail_subset",
+    "wine_quality_white",
+    "california_housing",
+    "bike_sharing_hour",
+    "yoruba_news",
+    "youtube_spam",
+    "mnist",
+    "fmnist",
     "cifar10_catdog_features",
-)  # fmt: skip
+)
 ROWS, SHARE = 2000, 0.02
 
 
@@ -49,7 +65,9 @@ def with_outliers(sets, fill, seed=0):
     rng, names = np.random.default_rng(seed), list(sets)
     for i, name in enumerate(names):
         X, y = sets[name]
-        other = sets[{"mnist": "fmnist", "fmnist": "mnist"}.get(name, names[(i + 1) % len(names)])][0]
+        other = sets[{"mnist": "fmnist", "fmnist": "mnist"}.get(name, names[(i + 1) % len(names)])][
+            0
+        ]
         m, d = max(5, int(SHARE * len(X))), X.shape[1]
         Z = other[rng.permutation(len(other))[:m]]
         Z = (
@@ -71,7 +89,9 @@ def near(rng, X, rows):
     """Rows moved by 1 % of the distance to their nearest other row."""
     from sklearn.neighbors import NearestNeighbors
 
-    distances = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(X).kneighbors(X[rows])[0][:, 1:]
+    distances = (
+        NearestNeighbors(n_neighbors=2, algorithm="brute").fit(X).kneighbors(X[rows])[0][:, 1:]
+    )
     noise = rng.normal(size=(len(rows), X.shape[1]))
     return X[rows] + 0.01 * distances * noise / np.linalg.norm(noise, axis=1, keepdims=True)
 
@@ -84,7 +104,8 @@ def planted():
     warnings.simplefilter("ignore")
     sets, rng = load(), np.random.default_rng(1)
     print(
-        "set | rows in groups before | exact found, invented | near found | leaks exact, near, others | outliers clean"
+        "set | rows in groups before | exact found, invented | near found | leaks exact, near,"
+        " others | outliers clean"
     )
     for name, (X, y) in sets.items():
         X, first = np.unique(X, axis=0, return_index=True)
@@ -92,7 +113,9 @@ def planted():
         before = nw.scan(X, y)
         m = n // 20
         pick = rng.permutation(n)[: 2 * m]
-        copies = np.concatenate([X[pick[: m // 2]], X[pick[m // 2 : m]].astype(np.float32), near(rng, X, pick[m:])])
+        copies = np.concatenate(
+            [X[pick[: m // 2]], X[pick[m // 2 : m]].astype(np.float32), near(rng, X, pick[m:])]
+        )
         after = nw.scan(np.concatenate([X, copies]), np.concatenate([y, rng.choice(y, 2 * m)]))
         groups = {frozenset(map(int, g)) for g in after.duplicates.groups}
         together = {int(row): g for g in groups for row in g}
@@ -102,13 +125,27 @@ def planted():
         some = rng.permutation(n)
         train, val, k = some[: n // 2], some[n // 2 :], max(2, n // 100)
         X_val = np.concatenate([X[val], X[train[:k]], near(rng, X, train[k : 2 * k])])
-        leaks = nw.scan(X[train], y[train], X_val, np.concatenate([y[val], y[train[: 2 * k]]])).leakage.rows
+        leaks = nw.scan(
+            X[train], y[train], X_val, np.concatenate([y[val], y[train[: 2 * k]]])
+        ).leakage.rows
         of = [
-            int(((leaks >= a) & (leaks < b)).sum()) for a, b in ((len(val), len(val) + k), (len(val) + k, len(X_val)))
+            int(((leaks >= a) & (leaks < b)).sum())
+            for a, b in ((len(val), len(val) + k), (len(val) + k, len(X_val)))
         ]
         others = int((leaks < len(val)).sum())
-        parts = [f"{name} ({n})", len(before.duplicates), f"{sum(pairs[:m])}/{m}, {invented}", f"{sum(pairs[m:])}/{m}"]
-        print(*parts, f"{of[0]}/{k}, {of[1]}/{k}, {others}", len(before.outliers), sep=" | ", flush=True)
+        parts = [
+            f"{name} ({n})",
+            len(before.duplicates),
+            f"{sum(pairs[:m])}/{m}, {invented}",
+            f"{sum(pairs[m:])}/{m}",
+        ]
+        print(
+            *parts,
+            f"{of[0]}/{k}, {of[1]}/{k}, {others}",
+            len(before.outliers),
+            sep=" | ",
+            flush=True,
+        )
     for fill in ("padded", "tiled"):
         found = []
         for name, X, y, bad in with_outliers(sets, fill):
@@ -116,7 +153,8 @@ def planted():
             found.append(average_precision(bad, outliers.scores))
             listed = bad[outliers.rows]
             print(
-                f"{fill} {name}: AP {found[-1]:.3f}, {len(listed)} listed, {int(listed.sum())} of them planted",
+                f"{fill} {name}: AP {found[-1]:.3f}, {len(listed)} listed, {int(listed.sum())} of"
+                " them planted",
                 flush=True,
             )
         print(f"{fill}: mean AP {np.mean(found):.3f}")
@@ -135,7 +173,8 @@ def datalab():
             found.append(average_precision(bad, -issues["outlier_score"].to_numpy()))
             listed = bad[issues["is_outlier_issue"].to_numpy()]
             print(
-                f"{fill} {name}: AP {found[-1]:.3f}, {len(listed)} listed, {int(listed.sum())} of them planted",
+                f"{fill} {name}: AP {found[-1]:.3f}, {len(listed)} listed, {int(listed.sum())} of"
+                " them planted",
                 flush=True,
             )
         print(f"{fill}: mean AP {np.mean(found):.3f}")
@@ -170,7 +209,8 @@ def million():
     first = first_copies(np.concatenate([X, copies]))
     wanted = np.concatenate([np.arange(1_000_000), np.arange(1000)])
     print(
-        f"10^6 rows: {int((first != wanted).sum())} differ from what was planted, {time.process_time() - start:.1f} s"
+        f"10^6 rows: {int((first != wanted).sum())} differ from what was planted,"
+        f" {time.process_time() - start:.1f} s"
     )
 
 
@@ -191,8 +231,13 @@ def timed():
                 work(X, y, n_jobs=1)
                 times.append(time.process_time() - start)
         audit, scan = (min(times) for times in spent.values())
-        print(f"{n} x {d}: audit {audit:.2f} s, scan {scan:.2f} s, ratio {scan / audit:.2f}", flush=True)
+        print(
+            f"{n} x {d}: audit {audit:.2f} s, scan {scan:.2f} s, ratio {scan / audit:.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
-    {"planted": planted, "datalab": datalab, "clean": clean, "million": million, "time": timed}[sys.argv[1]]()
+    {"planted": planted, "datalab": datalab, "clean": clean, "million": million, "time": timed}[
+        sys.argv[1]
+    ]()

@@ -1,12 +1,12 @@
 """Searchers measured: python benchmarks/search.py [recall] [hashing] [index] [million] [error]
 
-recall   LSH: predicted against measured
-hashing  LSH against exact search, the matrix product alone and the exact engine, on clustered and on overlapping data
-index    faiss indexes at N = 10^5, build and query
-million  the same at N = 10^6, d = 64, 10^4 queries, K* = 100, recall at least 0.95
-error    certificate, typical error and true error of the values, on the datasets in $NEARWORTH_DATA
+recall   LSH: predicted against measured hashing  LSH against exact search, the matrix product alone
+and the exact engine, on clustered and on overlapping data index    faiss indexes at N = 10^5, build
+and query million  the same at N = 10^6, d = 64, 10^4 queries, K* = 100, recall at least 0.95 error
+certificate, typical error and true error of the values, on the datasets in $NEARWORTH_DATA
 
-Times are wall times of the best of a few runs, per query in microseconds unless a row says otherwise.
+Times are wall times of the best of a few runs, per query in microseconds unless a row says
+otherwise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ SOME = 50  # queries whose candidates are counted
 
 
 def recall(found: Any, exact: Any) -> float:
-    """Share of the exact neighbours that were found, by index; -1 stands for no neighbour and does not count."""
+    """Share of the exact neighbours that were found, by index; -1 stands for no neighbour and does
+    not count.
+    """
     hits = sum(len(np.intersect1d(f, e[e >= 0])) for f, e in zip(found, exact, strict=True))
     wanted = int(np.count_nonzero(exact >= 0))
     return hits / wanted if wanted else 1.0
@@ -47,8 +49,12 @@ def multiplied(data: Blobs) -> None:
             np.matmul(block, X.T, out=out[: len(block)])
 
 
-def clustered(n: int, n_val: int, d: int, n_clusters: int = 500, spread: float = 0.3, seed: int = 0) -> Blobs:
-    """Many small clusters: the distance to strangers is several times that to the K*-th neighbour."""
+def clustered(
+    n: int, n_val: int, d: int, n_clusters: int = 500, spread: float = 0.3, seed: int = 0
+) -> Blobs:
+    """Many small clusters: the distance to strangers is several times that to the K*-th
+    neighbour.
+    """
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(n_clusters, d))
     y = rng.integers(0, n_clusters, n + n_val)
@@ -57,7 +63,10 @@ def clustered(n: int, n_val: int, d: int, n_clusters: int = 500, spread: float =
 
 
 def row(*cells: object) -> None:
-    print("| " + " | ".join(f"{c:.4g}" if isinstance(c, float) else str(c) for c in cells) + " |", flush=True)
+    print(
+        "| " + " | ".join(f"{c:.4g}" if isinstance(c, float) else str(c) for c in cells) + " |",
+        flush=True,
+    )
 
 
 def header(*names: str) -> None:
@@ -98,27 +107,64 @@ class FourLists(nw.FaissSearch):
 
 
 def measure_recall() -> None:
-    header("data", "K*", "tables", "hashes", "predicted", "measured", "difference", "candidates", "predicted")
+    header(
+        "data",
+        "K*",
+        "tables",
+        "hashes",
+        "predicted",
+        "measured",
+        "difference",
+        "candidates",
+        "predicted",
+    )
     for name, make in (("clustered", clustered), ("overlapping", Blobs.make)):
         for n, d in ((20_000, 8), (20_000, 32), (100_000, 16)):
             data = make(n, 1000, d)
             for k in (10, 100):
                 exact, squares = exact_search(data).nearest(data.X_val, k)
                 for wanted in (0.8, 0.95):
-                    searcher = nw.LSHSearch(recall=wanted, random_state=0).fit(data.X).prepare(k, data.X_val)
+                    searcher = (
+                        nw.LSHSearch(recall=wanted, random_state=0)
+                        .fit(data.X)
+                        .prepare(k, data.X_val)
+                    )
                     found, _ = searcher.search(data.X_val, k)
                     tables, hashes, width = searcher.tuning.parameters.values()
                     together = collision_probability(np.sqrt(squares), width) ** hashes
-                    predicted, measured = found_in_tables(together, tables).mean(), recall(found, exact)
-                    candidates = searcher.search(data.X_val[:SOME], n).sizes.mean(), searcher.tuning.candidates
+                    predicted, measured = (
+                        found_in_tables(together, tables).mean(),
+                        recall(found, exact),
+                    )
+                    candidates = (
+                        searcher.search(data.X_val[:SOME], n).sizes.mean(),
+                        searcher.tuning.candidates,
+                    )
                     row(
-                        f"{name} {n:,} x {d}", k, tables, hashes, predicted, measured, measured - predicted, *candidates
+                        f"{name} {n:,} x {d}",
+                        k,
+                        tables,
+                        hashes,
+                        predicted,
+                        measured,
+                        measured - predicted,
+                        *candidates,
                     )
 
 
 def measure_hashing() -> None:
     n, n_val = 100_000, 1000
-    header("data", "K*", "LSH", "build, s", "candidates", "recall", "exact search", "product alone", "exact engine")
+    header(
+        "data",
+        "K*",
+        "LSH",
+        "build, s",
+        "candidates",
+        "recall",
+        "exact search",
+        "product alone",
+        "exact engine",
+    )
     for name, make in (("clustered", clustered), ("overlapping", Blobs.make)):
         for d in (16, 64):
             data = make(n, n_val, d)
@@ -140,12 +186,21 @@ def measure_hashing() -> None:
 
 
 def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -> None:
-    header("index, 2 threads", "effort", "build, s (CPU)", "tuning, s (CPU)", f"{n_val:,} queries, s (CPU)", "recall")
+    header(
+        "index, 2 threads",
+        "effort",
+        "build, s (CPU)",
+        "tuning, s (CPU)",
+        f"{n_val:,} queries, s (CPU)",
+        "recall",
+    )
     data = Blobs.make(n, n_val, d)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(2) as pool:
         build, exact = both_times(exact_search, data)
         exact.nearest(data.X_val[:2], K)
-        query, parts = both_times(lambda: list(pool.map(lambda half: exact.nearest(half, K), np.split(data.X_val, 2))))
+        query, parts = both_times(
+            lambda: list(pool.map(lambda half: exact.nearest(half, K), np.split(data.X_val, 2)))
+        )
         truth = np.concatenate([indices for indices, _ in parts])
         row("exact search", "", build, "", query, 1.0)
         for factory in factories:
@@ -153,7 +208,9 @@ def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -
             build, _ = both_times(searcher.fit, data.X)
             tuning, _ = both_times(searcher.prepare, K, data.X_val)
             query, (found, _) = both_times(searcher.search, data.X_val, K)
-            kind, *effort = (f"{name} {value}" for name, value in searcher.tuning.parameters.items())
+            kind, *effort = (
+                f"{name} {value}" for name, value in searcher.tuning.parameters.items()
+            )
             row(f"{factory}: {kind}", ", ".join(effort), build, tuning, query, recall(found, truth))
 
 
@@ -170,7 +227,17 @@ def root_mean_square(numbers: Any) -> float:
 
 
 def measure_error() -> None:
-    header("data", "search", "recall", "certain", "typical (95 %)", "true", "values", "seconds", "exact values, s")
+    header(
+        "data",
+        "search",
+        "recall",
+        "certain",
+        "typical (95 %)",
+        "true",
+        "values",
+        "seconds",
+        "exact values, s",
+    )
     for name in ("mnist", "fmnist", "pol"):
         X, y, *asked = shared(name, 8_000, 2_000)
         exact_time, exact = timed(nw.KNNShapley(5).fit(X, y).value, *asked)
@@ -180,16 +247,24 @@ def measure_error() -> None:
             spent, v = timed(est.value, *asked)
             low, high = v.typical_error_interval
             row(
-                name, v.search.searcher if v.search else search, v.search.recall if v.search else 1.0, v.error_bound,
-                f"{v.typical_error:.3g} ({low:.2g} to {high:.2g})", root_mean_square(v.values - exact.values),
-                root_mean_square(exact.values), spent, exact_time,
-            )  # fmt: skip
+                name,
+                v.search.searcher if v.search else search,
+                v.search.recall if v.search else 1.0,
+                v.error_bound,
+                f"{v.typical_error:.3g} ({low:.2g} to {high:.2g})",
+                root_mean_square(v.values - exact.values),
+                root_mean_square(exact.values),
+                spent,
+                exact_time,
+            )
 
 
 PARTS = {
     "recall": measure_recall,
     "hashing": measure_hashing,
-    "index": lambda: measure_index(100_000, 10_000, ("auto", "PQ32x4fs", "IVF64,PQ32x4fs", "IVF256,Flat", "HNSW32")),
+    "index": lambda: measure_index(
+        100_000, 10_000, ("auto", "PQ32x4fs", "IVF64,PQ32x4fs", "IVF256,Flat", "HNSW32")
+    ),
     "million": lambda: measure_index(1_000_000, 10_000, ("auto", "PQ32x4fs")),
     "error": measure_error,
 }

@@ -1,12 +1,14 @@
-"""Runs that are killed with -9 at random instants, and taken up again until they end: every bit must be the same.
+"""Runs that are killed with -9 at random instants, and taken up again until they end: every bit
+must be the same.
 
-    python benchmarks/soak.py --kills 50            50 kills
-    python benchmarks/soak.py --seconds 3600        an hour of random runs
-    python benchmarks/soak.py --workers 10          10 runs on a Dask cluster of two local workers, accidents in each
+    python benchmarks/soak.py --kills 50            50 kills python benchmarks/soak.py --seconds
+    3600        an hour of random runs python benchmarks/soak.py --workers 10          10 runs on a
+    Dask cluster of two local workers, accidents in each
 
-Each kill falls on a forked child that values random data with a checkpoint, often while it is writing. The next child
-must take up the work, and must not have lost more than one interval (and the 64 validation points it was at).
-Accidents on the cluster: a worker is killed, all are, one is stopped for two seconds, or one is killed five times.
+Each kill falls on a forked child that values random data with a checkpoint, often while it is
+writing. The next child must take up the work, and must not have lost more than one interval (and
+the 64 validation points it was at). Accidents on the cluster: a worker is killed, all are, one is
+stopped for two seconds, or one is killed five times.
 """
 
 from __future__ import annotations
@@ -57,12 +59,14 @@ class Case:
 
     def estimator(self, progress: object = None) -> nw.KNNShapley:
         n_jobs = 1 if progress else 2
-        return nw.KNNShapley(3, n_jobs=n_jobs, max_memory="50MB", progress=progress, **self.parameters).fit(
-            self.X, self.y
-        )
+        return nw.KNNShapley(
+            3, n_jobs=n_jobs, max_memory="50MB", progress=progress, **self.parameters
+        ).fit(self.X, self.y)
 
     def work(self, log: Path, pause: float) -> nw.Valuation:
-        """Value with a checkpoint, telling the log how far it is; slowly, so that there is time to be killed."""
+        """Value with a checkpoint, telling the log how far it is; slowly, so that there is time to
+        be killed.
+        """
         with open(log, "w") as lines:
 
             def tell(done: int, _total: int) -> None:
@@ -70,7 +74,11 @@ class Case:
                 time.sleep(pause)
 
             return self.estimator(tell).value(
-                self.X_val, self.y_val, self.weights, checkpoint=self.folder / "c", checkpoint_interval=self.interval
+                self.X_val,
+                self.y_val,
+                self.weights,
+                checkpoint=self.folder / "c",
+                checkpoint_interval=self.interval,
             )
 
     def killed(self, number: int) -> tuple[float, Path, bool]:
@@ -88,7 +96,11 @@ class Case:
 
     def lost_seconds(self, moment: float, log: Path, resumed: int) -> float:
         """How long before its death the process had more finished leaves than were found again."""
-        steps = [tuple(map(float, line.split())) for line in log.read_text().splitlines() if len(line.split()) == 2]
+        steps = [
+            tuple(map(float, line.split()))
+            for line in log.read_text().splitlines()
+            if len(line.split()) == 2
+        ]
         later = [at for at, done in steps if done >= resumed + 64]
         return moment - later[0] if later else 0.0
 
@@ -113,13 +125,19 @@ def soak(kills: int, seconds: float, seed: int) -> int:
                     resumed = nw.Partial.load(case.folder / "c" / "progress.part").n_points
                     late += case.lost_seconds(moment, log, resumed) > case.interval + GRACE
             valuation = case.estimator().value(
-                case.X_val, case.y_val, case.weights, checkpoint=case.folder / "c", checkpoint_interval=case.interval
+                case.X_val,
+                case.y_val,
+                case.weights,
+                checkpoint=case.folder / "c",
+                checkpoint_interval=case.interval,
             )
             wrong += not case.check(valuation)
             scraps = {p.name for p in (case.folder / "c").iterdir()} - {"progress.part", "lock"}
             wrong += bool(scraps)
             print(
-                f"{done} kills in {cases} runs, {valuation.resumed} points saved in this one, {wrong} wrong", flush=True
+                f"{done} kills in {cases} runs, {valuation.resumed} points saved in this one,"
+                f" {wrong} wrong",
+                flush=True,
             )
     print(f"{done} kills, {cases} runs: {wrong} wrong, {late} lost more than an interval")
     return wrong + late
@@ -153,25 +171,34 @@ def cluster_soak(runs: int, seed: int) -> int:
     X, y = rng.normal(size=(20_000, 16)).astype(np.float32), rng.integers(0, 3, 20_000)
     X_val, y_val = rng.normal(size=(8_000, 16)).astype(np.float32), rng.integers(0, 3, 8_000)
     expected = nw.KNNShapley(5, standard_errors=True).fit(X, y).value(X_val, y_val)
-    options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0, "silence_logs": 50}
+    options = {
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "memory_limit": 0,
+        "silence_logs": 50,
+    }
     for number in range(runs):
         name, (accident, shares) = list(ACCIDENTS.items())[number % len(ACCIDENTS)]
         left = list(shares)
 
-        def progress(done: int, total: int, left: list[float] = left, accident: object = accident) -> None:
+        def progress(
+            done: int, total: int, left: list[float] = left, accident: object = accident
+        ) -> None:
             if left and done >= left[0] * total:
                 left.pop(0)
                 accident(list(client.run(os.getpid).values()))  # type: ignore[operator]
 
         est = nw.KNNShapley(5, standard_errors=True, progress=progress).fit(X, y)
-        # A new cluster each time: Dask does not replace a worker that was killed while it was being started.
+        # A new cluster each time: Dask does not replace a worker that was killed while it was being
+        # started.
         with LocalCluster(2, **options) as cluster, Client(cluster) as client:
             client.wait_for_workers(2)
             begin = time.monotonic()
             valuation = est.value(X_val, y_val, executor=client)
             taken = time.monotonic() - begin
         same = all(
-            np.array_equal(getattr(valuation, part), getattr(expected, part)) for part in ("values", "standard_errors")
+            np.array_equal(getattr(valuation, part), getattr(expected, part))
+            for part in ("values", "standard_errors")
         )
         wrong += not same or bool(left) or valuation.moments.count != len(y_val)
         print(f"{name}: {taken:.1f} s, {'the same bits' if same else 'WRONG'}", flush=True)
@@ -180,11 +207,17 @@ def cluster_soak(runs: int, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--kills", type=int, default=50)
     options.add_argument("--seconds", type=float, default=0.0)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--workers", type=int, default=0, help="runs on a Dask cluster instead")
     given = options.parse_args()
-    wrong = cluster_soak(given.workers, given.seed) if given.workers else soak(given.kills, given.seconds, given.seed)
+    wrong = (
+        cluster_soak(given.workers, given.seed)
+        if given.workers
+        else soak(given.kills, given.seconds, given.seed)
+    )
     sys.exit(1 if wrong else 0)

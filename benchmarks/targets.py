@@ -1,12 +1,15 @@
-"""Wrong targets of known kinds in real regression tables: how many are found, and how many right ones are called wrong.
+"""Wrong targets of known kinds in real regression tables: how many are found, and how many right
+ones are called wrong.
 
-    python benchmarks/targets.py FOLDER [--seed 0] [--rows 2000] [--sets wine,housing] [--models] [--json out.json]
+    python benchmarks/targets.py FOLDER [--seed 0] [--rows 2000] [--sets wine,housing] [--models]
+    [--json out.json]
 
-FOLDER holds wine_quality_white.npz, california_housing.npz and bike_sharing_hour.npz (arrays X and y), or other files
-that --sets names. Constants of the audit were chosen on other draws of these rows and checked on seed 0; seed 2 and the
-diabetes set were looked at once, at the end.
-For each set and kind: precision at the true number of wrong targets of the audit, of the audit with models="auto", and
-of the size of out-of-fold residuals of gradient boosting (what other tools rank by); suspects; the count and its range.
+FOLDER holds wine_quality_white.npz, california_housing.npz and bike_sharing_hour.npz (arrays X and
+y), or other files that --sets names. Constants of the audit were chosen on other draws of these
+rows and checked on seed 0; seed 2 and the diabetes set were looked at once, at the end. For each
+set and kind: precision at the true number of wrong targets of the audit, of the audit with
+models="auto", and of the size of out-of-fold residuals of gradient boosting (what other tools rank
+by); suspects; the count and its range.
 """
 
 from __future__ import annotations
@@ -26,9 +29,16 @@ import nearworth as nw
 
 FILES = {"wine": "wine_quality_white", "housing": "california_housing", "bike": "bike_sharing_hour"}
 KINDS = {
-    "none": 0.0, "x 10": 0.03, "/ 10": 0.03, "x 100": 0.01, "sign": 0.03, "x 1.8": 0.05,
-    "2 sd": 0.05, "1 sd": 0.1, "exchanged": 0.1,
-}  # fmt: skip
+    "none": 0.0,
+    "x 10": 0.03,
+    "/ 10": 0.03,
+    "x 100": 0.01,
+    "sign": 0.03,
+    "x 1.8": 0.05,
+    "2 sd": 0.05,
+    "1 sd": 0.1,
+    "exchanged": 0.1,
+}
 
 
 def load(name: str, folder: Path, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -66,15 +76,22 @@ def judge(audit: nw.LabelAudit, wrong: np.ndarray) -> dict[str, float]:
     listed, n = wrong[audit.suspects()], audit.n_errors
     found = wrong[audit.ranking()[:count]].mean() if count else float("nan")
     return {
-        "precision": found, "suspects": len(listed), "of them wrong": int(listed.sum()),
-        "estimate": n.estimate, "lower": n.lower, "upper": n.upper,
-    }  # fmt: skip
+        "precision": found,
+        "suspects": len(listed),
+        "of them wrong": int(listed.sum()),
+        "estimate": n.estimate,
+        "lower": n.lower,
+        "upper": n.upper,
+    }
 
 
 def measure(X: np.ndarray, y: np.ndarray, kind: str, seed: int, models: bool) -> dict:
     v = spoil(kind, y, seed)
     wrong = v != y
-    found = {"wrong": int(wrong.sum()), "audit": judge(nw.audit_labels(X, v, task="regression", progress=False), wrong)}
+    found = {
+        "wrong": int(wrong.sum()),
+        "audit": judge(nw.audit_labels(X, v, task="regression", progress=False), wrong),
+    }
     if models:
         boosted = cross_val_predict(HistGradientBoostingRegressor(random_state=0), X, v, cv=5)
         worst = np.argsort(-np.abs(v - boosted), kind="stable")[: wrong.sum()]
@@ -91,8 +108,8 @@ def show(name: str, kind: str, found: dict) -> str:
         if key in found:
             a = found[key]
             cells.append(
-                f"{a['precision']:4.2f}  {a['suspects']:4d} listed, {a['of them wrong']:4d} right to list,"
-                f" {a['estimate']:4.0f} ({a['lower']:.0f} to {a['upper']:.0f})"
+                f"{a['precision']:4.2f}  {a['suspects']:4d} listed, {a['of them wrong']:4d} right"
+                f" to list, {a['estimate']:4.0f} ({a['lower']:.0f} to {a['upper']:.0f})"
             )
     boosted = f" | boosting {found['boosting']:4.2f}" if "boosting" in found else ""
     return f"{name:9s} {kind:9s} {found['wrong']:4d} wrong | " + " | ".join(cells) + boosted

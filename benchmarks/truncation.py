@@ -1,8 +1,10 @@
-"""Errors of the truncation tails on the datasets of a folder: python benchmarks/truncation.py FOLDER [SEED].
+"""Errors of the truncation tails on the datasets of a folder: python benchmarks/truncation.py
+FOLDER [SEED].
 
-The folder holds .npz archives with X and y, or x_train and y_train. For every dataset and K*, the table has the mean
-error of the near points under each tail, the factor by which "local" beats the paper's estimator, and the mean error
-of the far points; `bound` is Theorem 3's bound over the largest half-width of an interval. Every interval is checked.
+The folder holds .npz archives with X and y, or x_train and y_train. For every dataset and K*, the
+table has the mean error of the near points under each tail, the factor by which "local" beats the
+paper's estimator, and the mean error of the far points; `bound` is Theorem 3's bound over the
+largest half-width of an interval. Every interval is checked.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ from nearworth.games.ties import TieBlocks
 from nearworth.games.truncation import TruncatedClassification
 
 NAMES = (
-    *("2dplanes", "apsfail_subset", "cifar10_catdog_features", "click", "cpu", "creditcard", "fmnist", "fraud"),
+    *(
+        "2dplanes",
+        "apsfail_subset",
+        "cifar10_catdog_features",
+        "click",
+        "cpu",
+        "creditcard",
+        "fmnist",
+        "fraud",
+    ),
     *("mnist", "phoneme", "pol", "wind", "wine_quality_white"),
 )
 TAILS = ("paper", "minimax", "mean", "local")
@@ -26,7 +37,9 @@ N_QUERIES, MOST_POINTS, K = 200, 20_000, 5
 
 
 def load(path, rng):
-    """Features and labels, at most MOST_POINTS rows; tables standardised, images and embeddings as they are."""
+    """Features and labels, at most MOST_POINTS rows; tables standardised, images and embeddings as
+    they are.
+    """
     with np.load(path, allow_pickle=False) as data:
         image = "x_train" in data
         X, y = (data["x_train"], data["y_train"]) if image else (data["X"], data["y"])
@@ -47,11 +60,18 @@ def ranked_matches(X, y):
 
 
 def errors(game, matches, k, tail):
-    """Mean error of the near points, of the far points, and the largest half-width; intervals must hold."""
-    truth = game.values(matches, np.ones(len(matches), dtype=np.intp), TieBlocks(np.ones(matches.shape, dtype=bool)))
-    near, *unranked = TruncatedClassification(game, tail).rows(matches[:, :k], None, matches.sum(axis=1))
+    """Mean error of the near points, of the far points, and the largest half-width; intervals must
+    hold.
+    """
+    truth = game.values(
+        matches, np.ones(len(matches), dtype=np.intp), TieBlocks(np.ones(matches.shape, dtype=bool))
+    )
+    near, *unranked = TruncatedClassification(game, tail).rows(
+        matches[:, :k], None, matches.sum(axis=1)
+    )
     far = [
-        np.where(matches[:, k:] == 1, match[:, None], other[:, None]) for match, other in zip(*unranked, strict=True)
+        np.where(matches[:, k:] == 1, match[:, None], other[:, None])
+        for match, other in zip(*unranked, strict=True)
     ]
     value, lower, upper = (np.concatenate(pair, axis=1) for pair in zip(near, far, strict=True))
     assert (lower <= truth + 1e-12).all(), "an interval is violated"
@@ -61,9 +81,11 @@ def errors(game, matches, k, tail):
 
 
 def paper_bound(n_players, n_neighbors, n_candidates):
-    """Theorem 3's bound on the error of tail "paper" for the soft-label Shapley value, K* < N and K <= N.
+    """Theorem 3's bound on the error of tail "paper" for the soft-label Shapley value, K* < N and K
+    <= N.
 
-    As its proof has it: the printed statement is the same for K >= 2 and larger by 1/(2N) for K = 1.
+    As its proof has it: the printed statement is the same for K >= 2 and larger by 1/(2N) for K =
+    1.
     """
     harmonic = sum(1.0 / j for j in range(2, n_neighbors + 1))
     return (harmonic - 0.5) / n_players + 1.0 / max(n_candidates, n_neighbors)
@@ -71,7 +93,13 @@ def paper_bound(n_players, n_neighbors, n_candidates):
 
 def main(folder, seed):
     factors = {k: [] for k in CANDIDATES}
-    print("| data | N | K* | " + " | ".join(TAILS) + " | paper/local | far " + " | far ".join(TAILS) + " | bound |")
+    print(
+        "| data | N | K* | "
+        + " | ".join(TAILS)
+        + " | paper/local | far "
+        + " | far ".join(TAILS)
+        + " | bound |"
+    )
     print("|" + "---|" * (9 + len(TAILS)))
     for name in NAMES:
         path = folder / f"{name}.npz"
@@ -84,8 +112,14 @@ def main(folder, seed):
         for k in CANDIDATES:
             near, far, half = zip(*(errors(game, matches, k, tail) for tail in TAILS), strict=True)
             factors[k].append(near[0] / near[-1])
-            cells = [f"{x:.1e}" for x in near] + [f"{factors[k][-1]:.1f}"] + [f"{x:.1e}" for x in far]
-            print(f"| {name} | {n} | {k} | " + " | ".join(cells) + f" | {paper_bound(n, K, k) / max(half):.2f} |")
+            cells = (
+                [f"{x:.1e}" for x in near] + [f"{factors[k][-1]:.1f}"] + [f"{x:.1e}" for x in far]
+            )
+            print(
+                f"| {name} | {n} | {k} | "
+                + " | ".join(cells)
+                + f" | {paper_bound(n, K, k) / max(half):.2f} |"
+            )
     for k in CANDIDATES:
         summarise(f"K* = {k}", factors[k])
     summarise("all", [x for row in factors.values() for x in row])

@@ -2,7 +2,8 @@
 
     python benchmarks/versions.py ../old/src src
 
-Each checkout has a process of its own that runs one row at a time; the best CPU time of some rounds counts.
+Each checkout has a process of its own that runs one row at a time; the best CPU time of some rounds
+counts.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def rows():
         "float32": valuing(X.astype(np.float32), y, X_val[:64], y_val[:64]),
         "cosine": valuing(mid_X, mid_y, X_val[:64, :32], y_val[:64], metric="cosine"),
         "manhattan": valuing(few_X, few_y, X_val[:, :16], y_val, metric="manhattan"),
-        "regression, 20,000 x 64": valuing(mid_X, mid_y, X_val[:64, :32], y_val[:64], task="regression"),
+        "regression, 20,000 x 64": valuing(
+            mid_X, mid_y, X_val[:64, :32], y_val[:64], task="regression"
+        ),
         "20 candidates": valuing(X, y, X_val, y_val, n_candidates=20),
         "self-valuation, 3,000": valuing(few_X, few_y),
         "self-valuation, 500": valuing(few_X[:500], few_y[:500]),
@@ -75,7 +78,9 @@ def main(*sources: str) -> None:
         environment = os.environ | {"PYTHONPATH": os.path.abspath(source)}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         servers.append(subprocess.Popen(command, env=environment, **pipes))
-    names = [server.stdout.readline().strip() for server in servers][-1].split("|")  # waits until both are ready
+    names = [server.stdout.readline().strip() for server in servers][-1].split(
+        "|"
+    )  # waits until both are ready
     print(f"{'row':26} {'first':>9} {'second':>9}  second / first")
     for name in names:
         times: list[list[float]] = [[] for _ in servers]

@@ -1,4 +1,5 @@
-"""How many functions, files and classes one call walks through: counts that say how hard the code is to follow.
+"""How many functions, files and classes one call walks through: counts that say how hard the code
+is to follow.
 
 python benchmarks/walk.py
 """
@@ -16,7 +17,9 @@ SOURCE = str(Path(nw.__file__).parent)
 
 
 def walk(action):
-    """Functions and files of the package that run in an action, and how often one file calls into another."""
+    """Functions and files of the package that run in an action, and how often one file calls into
+    another.
+    """
     functions, files, changes = set(), set(), 0
 
     def hook(frame, event, _argument):
@@ -50,8 +53,12 @@ def main() -> None:
         rng.integers(0, 3, 40),
     )
     actions = {
-        "fit(X, y).value(X_val, y_val)": lambda: nw.KNNShapley(5, n_jobs=1).fit(X, y).value(X_val, y_val).values,
-        "the same with max_error": lambda: nw.KNNShapley(5, max_error=0.1).fit(X, y).value(X_val, y_val).values,
+        "fit(X, y).value(X_val, y_val)": lambda: (
+            nw.KNNShapley(5, n_jobs=1).fit(X, y).value(X_val, y_val).values
+        ),
+        "the same with max_error": lambda: (
+            nw.KNNShapley(5, max_error=0.1).fit(X, y).value(X_val, y_val).values
+        ),
         "audit_labels(X, y)": lambda: nw.audit_labels(X, y).suspects(),
     }
     for action in actions.values():

@@ -1,30 +1,34 @@
 /* Values of a block of validation points in classification, from quantised keys to sums.
  *
- * Values change only where the status changes along the ranks: from match (the query's label) to other. The rarer status
- * is that of the *pivots*. Points stand in the order of their classes, so matches are one slice.
+ * Values change only where the status changes along the ranks: from match (the query's label) to
+ * other. The rarer status is that of the *pivots*. Points stand in the order of their classes, so
+ * matches are one slice.
  *
- *   put_in_cells   qkeys -> cells of 16 bits, by two lines with few cells where nothing matters; counts of both statuses.
- *                  No cell is narrower than the tolerance, so points two cells apart are in the right order
- *   find_mixed     where two neighbouring cells hold both statuses their order matters; elsewhere one value for each cell
- *                  is enough
- *   make_gaps      the pivots of mixed cells, sorted by qkey, and the gaps between them; each run of mixed cells begins and
- *                  ends with a gap. All points of a cell without a pivot within tolerance are in one gap, and again one
- *                  value is enough
- *   find_gaps      the gap of every point of the other cells: a look at the next pivots. The few that are within tolerance
- *                  of one, or have not found their gap yet, are left open
- *   resolve        open points, and pivots within tolerance of them, in the order of their exact distances
+ *   put_in_cells   qkeys -> cells of 16 bits, by two lines with few cells where nothing matters;
+ *                  counts of both statuses. No cell is narrower than the tolerance, so points two
+ *                  cells apart are in the right order
+ *   find_mixed     where two neighbouring cells hold both statuses their order matters; elsewhere
+ *                  one value for each cell is enough
+ *   make_gaps      the pivots of mixed cells, sorted by qkey, and the gaps between them; each run
+ *                  of mixed cells begins and ends with a gap. All points of a cell without a pivot
+ *                  within tolerance are in one gap, and again one value is enough
+ *   find_gaps      the gap of every point of the other cells: a look at the next pivots. The few
+ *                  that are within tolerance of one, or have not found their gap yet, are left open
+ *   resolve        open points, and pivots within tolerance of them, in the order of their exact
+ *                  distances
  *   scan           far to near, a value for each cell, each gap and each of its pivots
  *   fold           sums: one look-up for each point
  *
- * Exact distances decide wherever qkeys are too close to tell, so order, ties and every bit of the result are those of
- * the exact distances, whatever made the qkeys. With `max_error`, cells from a cut on are not resolved: their points have
- * the values of ties, and counts alone certify the error (certified.c). Two queries are folded at a time, which saves
- * half of the memory traffic; each point still gets its terms in the order of the queries. */
+ * Exact distances decide wherever qkeys are too close to tell, so order, ties and every bit of the
+ * result are those of the exact distances, whatever made the qkeys. With `max_error`, cells from a
+ * cut on are not resolved: their points have the values of ties, and counts alone certify the error
+ * (certified.c). Two queries are folded at a time, which saves half of the memory traffic; each
+ * point still gets its terms in the order of the queries. */
 #include "nearworth.h"
 
 #define SAMPLE 128
-#define FINE 0.3f /* share of the cells that lie where pivots are, at least */
-#define LEAST 0.5f /* share of the cells that are used, at least */
+#define FINE 0.3f       /* share of the cells that lie where pivots are, at least */
+#define LEAST 0.5f      /* share of the cells that are used, at least */
 enum { STRETCH = 256 }; /* points looked at together */
 
 enum status { OTHER, MATCH };
@@ -34,76 +38,93 @@ typedef struct {
     float slope1, offset1, slope2, offset2, top;
 } Map;
 
-/* A gap: the qkeys of the pivots in front of it and behind it, the points in it, and the position of the pivot behind it,
- * -1 at the end of a run of mixed cells. In one place, because a look into memory is what finding a gap costs. */
+/* A gap: the qkeys of the pivots in front of it and behind it, the points in it, and the position
+ * of the pivot behind it, -1 at the end of a run of mixed cells. In one place, because a look into
+ * memory is what finding a gap costs. */
 typedef struct {
     int32_t lower, upper;
     uint32_t count;
     int32_t behind;
 } Gap;
 
-/* Points whose order qkeys leave open: the pivots behind the gaps first..end-1, and the open points start..stop-1. */
+/* Points whose order qkeys leave open: the pivots behind the gaps first..end-1, and the open points
+ * start..stop-1. */
 typedef struct {
     int64_t first, end, start, stop;
 } Run;
 
-/* Points equally far, of both statuses: so many pivots, the first of them behind this gap, and so many others. */
+/* Points equally far, of both statuses: so many pivots, the first of them behind this gap, and so
+ * many others. */
 typedef struct {
     int64_t gap, n_pivots, n_others;
 } Tie;
 
-/* Working arrays of one thread. An item is a point: its qkey, and in the lower half its position. */
+/* Working arrays of one thread. An item is a point: its qkey, and in the lower half its
+ * position. */
 typedef struct {
-    uint16_t *cell[2];       /* of each point, of two queries: cells of others, of matches, of excluded points */
-    double *table[2];        /* value of each cell, of two queries, in the same way */
-    uint32_t *counts;        /* by cell; in the same way */
-    uint8_t *mixed;          /* by cell of both statuses: whether it is mixed, alone or with a neighbour */
-    uint8_t *wanted;         /* by cell, in the same way as the cells of points: whether its points are to be listed */
-    int32_t *gap_of;         /* by mixed cell: the gap in front of its first pivot */
-    int32_t *whole;          /* mixed cells without a pivot within tolerance: all of their points are in one gap */
+    /* of each point, of two queries: cells of others, of matches, of excluded points */
+    uint16_t *cell[2];
+    double *table[2]; /* value of each cell, of two queries, in the same way */
+    uint32_t *counts; /* by cell; in the same way */
+    /* by cell of both statuses: whether it is mixed, alone or with a neighbour */
+    uint8_t *mixed;
+    /* by cell, in the same way as the cells of points: whether its points are to be listed */
+    uint8_t *wanted;
+    int32_t *gap_of; /* by mixed cell: the gap in front of its first pivot */
+    /* mixed cells without a pivot within tolerance: all of their points are in one gap */
+    int32_t *whole;
     Gap *gaps;
-    int32_t *listed;         /* positions of points near pivots */
-    int32_t *entry;          /* by position, where listed: the gap, or behind the gaps a tie */
-    uint64_t *items, *spare; /* being sorted: pivots, open points */
+    int32_t *listed;          /* positions of points near pivots */
+    int32_t *entry;           /* by position, where listed: the gap, or behind the gaps a tie */
+    uint64_t *items, *spare;  /* being sorted: pivots, open points */
     double *value, *of_pivot; /* by gap, and then by tie; of the pivot behind each gap */
     Run *runs;
     Tie *ties;
-    int32_t *rows;           /* of the points of all runs, with their exact distances */
+    int32_t *rows; /* of the points of all runs, with their exact distances */
     double *exact;
 } Scratch;
 
 typedef struct {
-    const int32_t *qkeys, *excluded; /* excluded: positions that take no part, the query itself or rows of its group */
-    int64_t n, n_excluded, first[2], end[2]; /* points; where those of each status are: matches are one slice */
+    /* excluded: positions that take no part, the query itself or rows of its group */
+    const int32_t *qkeys, *excluded;
+    /* points; where those of each status are: matches are one slice */
+    int64_t n, n_excluded, first[2], end[2];
     enum status pivots, others;
     bool by_index;
     int32_t tolerance;
-    int64_t n_cells, cut, end_mixed; /* cut: the first cell that is not resolved; end_mixed: behind the last mixed */
+    /* cut: the first cell that is not resolved; end_mixed: behind the last mixed */
+    int64_t n_cells, cut, end_mixed;
     int64_t n_listed, n_gaps, n_open, n_ties, n_whole;
     Map map;
 } Query;
 
-static inline enum status status_of(const Query *query, int64_t position)
-{
+static inline enum status status_of(const Query *query, int64_t position) {
     /* One comparison: which side of the slice a point is on cannot be predicted. */
-    return (uint64_t)(position - query->first[MATCH]) < (uint64_t)(query->end[MATCH] - query->first[MATCH]) ? MATCH : OTHER;
+    return (uint64_t)(position - query->first[MATCH]) <
+                   (uint64_t)(query->end[MATCH] - query->first[MATCH])
+               ? MATCH
+               : OTHER;
 }
 
-static inline int64_t position_of(uint64_t item) { return (int64_t)(item & UINT32_MAX); }
-static inline int32_t qkey_of(uint64_t item) { return (int32_t)(item >> 32); }
+static inline int64_t position_of(uint64_t item) {
+    return (int64_t)(item & UINT32_MAX);
+}
+static inline int32_t qkey_of(uint64_t item) {
+    return (int32_t)(item >> 32);
+}
 
-/* ---------------------------------------------------------------------------------------------------- scratch memory */
+/* ------------------------------------------------------------------------------------------------
+ * scratch memory */
 
-static void *take(char **memory, int64_t count, int64_t size)
-{
+static void *take(char **memory, int64_t count, int64_t size) {
     void *start = *memory;
     *memory += (count * size + 63) / 64 * 64;
     return start;
 }
 
-/* At most half of the points are pivots; each run of mixed cells, at most one in two cells, has a gap more than pivots. */
-static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells)
-{
+/* At most half of the points are pivots; each run of mixed cells, at most one in two cells, has a
+ * gap more than pivots. */
+static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells) {
     char *start = memory;
     int64_t pivots = n / 2 + 1, gaps = pivots + n_cells / 2 + 1;
     for (int i = 0; i < 2; i++) {
@@ -130,25 +151,25 @@ static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells)
 }
 
 /* Bytes of the working arrays for n points. */
-EXPORT int64_t classify_scratch(int64_t n, int64_t n_cells)
-{
+EXPORT int64_t classify_scratch(int64_t n, int64_t n_cells) {
     Scratch scratch;
     return lay_out((char *)64, &scratch, n, n_cells) + 64;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- cells */
+/* ------------------------------------------------------------------------------------------------
+ * cells */
 
-static inline int32_t find_cell(const Map *map, int32_t qkey)
-{
-    float key = (float)qkey, a = key * map->slope1 + map->offset1, b = key * map->slope2 + map->offset2;
+static inline int32_t find_cell(const Map *map, int32_t qkey) {
+    float key = (float)qkey, a = key * map->slope1 + map->offset1,
+          b = key * map->slope2 + map->offset2;
     float place = a < b ? a : b;
     place = place > 0.0f ? place : 0.0f;
     return (int32_t)(place < map->top ? place : map->top);
 }
 
-/* Cells are fine as far as pivots reach, by a sample, and coarse beyond: order matters only where both statuses are. */
-static void make_map(Query *query)
-{
+/* Cells are fine as far as pivots reach, by a sample, and coarse beyond: order matters only where
+ * both statuses are. */
+static void make_map(Query *query) {
     int64_t step = query->n > SAMPLE ? query->n / SAMPLE : 1;
     int32_t nearest = INT32_MAX, farthest = 0, last = 0, second = 0;
     for (int64_t i = step / 2; i < query->n; i += step) {
@@ -175,8 +196,10 @@ static void make_map(Query *query)
     map->top = cells - 1.0f;
 }
 
-static void count_cells(const Query *query, int64_t start, int64_t stop, enum status status, uint16_t *cell, uint32_t *counts)
-{
+static void count_cells(
+    const Query *query, int64_t start, int64_t stop, enum status status, uint16_t *cell,
+    uint32_t *counts
+) {
     const Map map = query->map;
     int64_t before = status * query->n_cells;
     for (; start < stop; start += STRETCH) {
@@ -188,9 +211,9 @@ static void count_cells(const Query *query, int64_t start, int64_t stop, enum st
     }
 }
 
-/* Excluded points go to a cell of their own behind the last, which counts for nothing and has the value 0. */
-static void put_in_cells(Query *query, uint16_t *cell, uint32_t *counts)
-{
+/* Excluded points go to a cell of their own behind the last, which counts for nothing and has the
+ * value 0. */
+static void put_in_cells(Query *query, uint16_t *cell, uint32_t *counts) {
     make_map(query);
     memset(counts, 0, (size_t)(2 * query->n_cells + 1) * sizeof *counts);
     count_cells(query, 0, query->first[MATCH], OTHER, cell, counts);
@@ -202,9 +225,9 @@ static void put_in_cells(Query *query, uint16_t *cell, uint32_t *counts)
     }
 }
 
-/* Mark cells that are mixed, alone or with a neighbour; what the cut separates is part of the certificate. */
-static void find_mixed(Query *query, Scratch *s)
-{
+/* Mark cells that are mixed, alone or with a neighbour; what the cut separates is part of the
+ * certificate. */
+static void find_mixed(Query *query, Scratch *s) {
     const uint32_t *others = s->counts, *matches = s->counts + query->n_cells;
     uint8_t *has = s->wanted; /* by cell: a bit for each status */
     for (int64_t c = 0; c < query->cut; c++)
@@ -218,21 +241,23 @@ static void find_mixed(Query *query, Scratch *s)
         query->end_mixed--;
 }
 
-/* --------------------------------------------------------------------------------------------------- pivots and gaps */
+/* ------------------------------------------------------------------------------------------------
+ * pivots and gaps */
 
 /* Whether any of these cells is one of the `count` from `first` on. */
-static bool any_from(const uint16_t *cell, int64_t n, uint16_t first, uint16_t count)
-{
+static bool any_from(const uint16_t *cell, int64_t n, uint16_t first, uint16_t count) {
     uint16_t any = 0;
     for (int64_t i = 0; i < n; i++)
         any |= (uint16_t)(cell[i] - first) < count;
     return any;
 }
 
-/* List wanted points of a status among STRETCH of them from position `start` on; returns how many are listed. */
-static inline int64_t list_points(const Query *query, enum status status, const uint16_t *cell, int64_t start,
-                                  uint64_t *items, const Scratch *s)
-{
+/* List wanted points of a status among STRETCH of them from position `start` on; returns how many
+ * are listed. */
+static inline int64_t list_points(
+    const Query *query, enum status status, const uint16_t *cell, int64_t start, uint64_t *items,
+    const Scratch *s
+) {
     int64_t count = 0, first = status * query->n_cells, end = query->end[status];
     end = start + STRETCH < end ? start + STRETCH : end;
     if (!any_from(cell + start, end - start, (uint16_t)first, (uint16_t)query->end_mixed))
@@ -244,16 +269,14 @@ static inline int64_t list_points(const Query *query, enum status status, const 
     return count;
 }
 
-static void sort_by_qkey(Scratch *s, int64_t count)
-{
+static void sort_by_qkey(Scratch *s, int64_t count) {
     uint64_t *sorted = sort_items(s->items, s->spare, count, 32);
     s->spare = sorted == s->items ? s->spare : s->items;
     s->items = sorted;
 }
 
 /* Gaps first..end between the given pivots, which are all of a run of mixed cells. */
-static void make_run(const uint64_t *pivots, int64_t first, int64_t end, Scratch *s)
-{
+static void make_run(const uint64_t *pivots, int64_t first, int64_t end, Scratch *s) {
     int32_t lower = INT32_MIN;
     for (int64_t gap = first; gap < end; gap++, pivots++) {
         s->gaps[gap] = (Gap){lower, qkey_of(*pivots), 0, (int32_t)position_of(*pivots)};
@@ -263,12 +286,12 @@ static void make_run(const uint64_t *pivots, int64_t first, int64_t end, Scratch
 }
 
 /* List the pivots of mixed cells, near to far; returns how many there are. */
-static int64_t list_pivots(const Query *query, const uint16_t *cell, Scratch *s)
-{
+static int64_t list_pivots(const Query *query, const uint16_t *cell, Scratch *s) {
     int64_t count = 0;
     memset(s->wanted, 0, (size_t)(2 * query->n_cells + 1));
     memcpy(s->wanted + query->pivots * query->n_cells, s->mixed, (size_t)query->end_mixed);
-    for (int64_t start = query->first[query->pivots]; start < query->end[query->pivots]; start += STRETCH)
+    for (int64_t start = query->first[query->pivots]; start < query->end[query->pivots];
+         start += STRETCH)
         count += list_points(query, query->pivots, cell, start, s->items + count, s);
     sort_by_qkey(s, count);
     memset(s->wanted + query->pivots * query->n_cells, 0, (size_t)query->end_mixed);
@@ -276,8 +299,9 @@ static int64_t list_pivots(const Query *query, const uint16_t *cell, Scratch *s)
 }
 
 /* Want the other points of mixed cells that may be within tolerance of a pivot. */
-static void want_near(const Query *query, int64_t n_pivots, const uint32_t *of_pivots, uint8_t *near, const Scratch *s)
-{
+static void want_near(
+    const Query *query, int64_t n_pivots, const uint32_t *of_pivots, uint8_t *near, const Scratch *s
+) {
     const Map map = query->map;
     for (int64_t start = 0; start < n_pivots; start += STRETCH) {
         uint16_t first[STRETCH], last[STRETCH];
@@ -295,8 +319,7 @@ static void want_near(const Query *query, int64_t n_pivots, const uint32_t *of_p
 }
 
 /* The gaps between the pivots of mixed cells, by cell; and what other cells have in them. */
-static void make_gaps(Query *query, const uint16_t *cell, Scratch *s)
-{
+static void make_gaps(Query *query, const uint16_t *cell, Scratch *s) {
     const uint32_t *of_pivots = s->counts + query->pivots * query->n_cells;
     const uint32_t *of_others = s->counts + query->others * query->n_cells;
     uint8_t *near = s->wanted + query->others * query->n_cells;
@@ -321,12 +344,13 @@ static void make_gaps(Query *query, const uint16_t *cell, Scratch *s)
     query->n_gaps = gap;
 }
 
-/* The gaps of some points. Two steps over the pivots of a cell are enough for most. Short loops keep many look-ups
- * under way. */
-static inline void look_up(Query *query, const uint64_t *items, int64_t count, const uint16_t *cell, Scratch *s)
-{
+/* The gaps of some points. Two steps over the pivots of a cell are enough for most. Short loops
+ * keep many look-ups under way. */
+static inline void
+look_up(Query *query, const uint64_t *items, int64_t count, const uint16_t *cell, Scratch *s) {
     int32_t found[STRETCH], *listed = s->listed + query->n_listed;
-    int64_t tolerance = query->tolerance, n_open = query->n_open, before = query->others * query->n_cells;
+    int64_t tolerance = query->tolerance, n_open = query->n_open,
+            before = query->others * query->n_cells;
     for (int64_t i = 0; i < count; i++)
         found[i] = s->gap_of[cell[position_of(items[i])] - before];
     for (int64_t i = 0; i < count; i++)
@@ -348,23 +372,25 @@ static inline void look_up(Query *query, const uint64_t *items, int64_t count, c
 }
 
 /* The gaps of the points near pivots. */
-static void find_gaps(Query *query, const uint16_t *cell, Scratch *s)
-{
+static void find_gaps(Query *query, const uint16_t *cell, Scratch *s) {
     uint64_t items[STRETCH];
-    for (int64_t start = query->first[query->others]; start < query->end[query->others]; start += STRETCH)
+    for (int64_t start = query->first[query->others]; start < query->end[query->others];
+         start += STRETCH)
         look_up(query, items, list_points(query, query->others, cell, start, items, s), cell, s);
 }
 
-/* ------------------------------------------------------------------------------------------------- ambiguous points */
+/* ------------------------------------------------------------------------------------------------
+ * ambiguous points */
 
-/* Sorts open points into their gaps; those within tolerance of pivots are collected in runs. Two points belong to one run
- * if a pivot is within tolerance of both. From point to point pivots are looked at once. Returns the number of runs. */
-static int64_t find_runs(Query *query, Scratch *s)
-{
+/* Sorts open points into their gaps; those within tolerance of pivots are collected in runs. Two
+ * points belong to one run if a pivot is within tolerance of both. From point to point pivots are
+ * looked at once. Returns the number of runs. */
+static int64_t find_runs(Query *query, Scratch *s) {
     int64_t n_runs = 0, ambiguous = 0, low = 0, high = -1, tolerance = query->tolerance;
     Run run = {0, 0, 0, 0};
     for (int64_t i = 0; i < query->n_open; i++) {
-        int64_t position = position_of(s->items[i]), qkey = qkey_of(s->items[i]), gap = s->entry[position];
+        int64_t position = position_of(s->items[i]), qkey = qkey_of(s->items[i]),
+                gap = s->entry[position];
         for (gap = gap <= high ? low : gap; s->gaps[gap].lower >= qkey - tolerance;)
             gap--;
         while (s->gaps[gap].upper < qkey - tolerance)
@@ -388,13 +414,15 @@ static int64_t find_runs(Query *query, Scratch *s)
 }
 
 /* Put the points of one run in the order of exact distances, then of rows. */
-static void order_run(Query *query, Run run, const int32_t *place_of, int32_t *rows, double *exact, Scratch *s)
-{
+static void order_run(
+    Query *query, Run run, const int32_t *place_of, int32_t *rows, double *exact, Scratch *s
+) {
     int64_t size = run.end - run.first + run.stop - run.start, gap = run.first;
     sort_pairs(exact, rows, size);
     for (int64_t start = 0, end; start < size; start = end) {
         int64_t n_pivots = 0, before = gap;
-        for (end = start; end == start || (end < size && exact[end] == exact[start] && !query->by_index); end++)
+        for (end = start;
+             end == start || (end < size && exact[end] == exact[start] && !query->by_index); end++)
             n_pivots += status_of(query, place_of[rows[end]]) == query->pivots;
         bool tied = n_pivots > 0 && n_pivots < end - start;
         for (int64_t i = start; i < end; i++) {
@@ -411,9 +439,12 @@ static void order_run(Query *query, Run run, const int32_t *place_of, int32_t *r
     }
 }
 
-/* Put open points in the order of exact distances, where it matters; returns how many were taken, or -1 if they fail. */
-static int64_t resolve(Query *query, const Source *source, int64_t number, const int32_t *row_of, const int32_t *place_of, Scratch *s)
-{
+/* Put open points in the order of exact distances, where it matters; returns how many were taken,
+ * or -1 if they fail. */
+static int64_t resolve(
+    Query *query, const Source *source, int64_t number, const int32_t *row_of,
+    const int32_t *place_of, Scratch *s
+) {
     sort_by_qkey(s, query->n_open);
     int64_t n_runs = find_runs(query, s), count = 0, done = 0;
     for (Run *run = s->runs; run < s->runs + n_runs; run++) {
@@ -431,12 +462,14 @@ static int64_t resolve(Query *query, const Source *source, int64_t number, const
     return count;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- values */
+/* ------------------------------------------------------------------------------------------------
+ * values */
 
-/* Values along the ranks, from the farthest point to the nearest. A match at the end of a run of matches is worth
- * worth[rank] - lost, and the whole run shares that value; a point that does not match has -lost. `lost` is what a point
- * loses to the matches beyond it: loss[rank] for each of them. Where matches are the rarer status they are added one by
- * one; else a run adds the difference of its ends. So every bit depends on the order of the points alone, not on how they
+/* Values along the ranks, from the farthest point to the nearest. A match at the end of a run of
+ * matches is worth worth[rank] - lost, and the whole run shares that value; a point that does not
+ * match has -lost. `lost` is what a point loses to the matches beyond it: loss[rank] for each of
+ * them. Where matches are the rarer status they are added one by one; else a run adds the
+ * difference of its ends. So every bit depends on the order of the points alone, not on how they
  * were found. Ranks count from 1; worth[0] = worth[1]. */
 typedef struct {
     const double *worth, *loss;
@@ -447,16 +480,14 @@ typedef struct {
     int64_t run_end;             /* its last rank; 0 if none is under way */
 } Scan;
 
-static inline void end_run(Scan *scan)
-{
+static inline void end_run(Scan *scan) {
     if (scan->run_end && !scan->one_by_one)
         scan->lost += scan->worth[scan->position] - scan->worth[scan->run_end];
     scan->run_end = 0;
 }
 
 /* The value of the next `count` points, all of one status. */
-static inline double next_points(Scan *scan, enum status status, int64_t count)
-{
+static inline double next_points(Scan *scan, enum status status, int64_t count) {
     if (status == OTHER)
         end_run(scan);
     else if (!scan->run_end) {
@@ -469,9 +500,9 @@ static inline double next_points(Scan *scan, enum status status, int64_t count)
     return status == MATCH ? scan->shared : scan->for_other - scan->lost;
 }
 
-/* Values of a match and of another point among the next `size` points, which are tied and of both statuses. */
-static inline void next_ties(Scan *scan, int64_t size, int64_t matches, double of[2])
-{
+/* Values of a match and of another point among the next `size` points, which are tied and of both
+ * statuses. */
+static inline void next_ties(Scan *scan, int64_t size, int64_t matches, double of[2]) {
     end_run(scan);
     int64_t start = scan->position - size;
     double total = 0.0, inner = 0.0, count = (double)size, share = (double)matches;
@@ -486,9 +517,9 @@ static inline void next_ties(Scan *scan, int64_t size, int64_t matches, double o
     scan->position = start;
 }
 
-/* Values of the gaps and pivots of a run of mixed cells, far to near, from the gap in front of `end`; returns the first gap. */
-static int64_t scan_gaps(Scan *scan, Query *query, int64_t end, Scratch *s)
-{
+/* Values of the gaps and pivots of a run of mixed cells, far to near, from the gap in front of
+ * `end`; returns the first gap. */
+static int64_t scan_gaps(Scan *scan, Query *query, int64_t end, Scratch *s) {
     for (int64_t gap = end - 1;; gap--) {
         uint32_t count = s->gaps[gap].count;
         s->value[gap] = count ? next_points(scan, query->others, count) : 0.0;
@@ -500,7 +531,10 @@ static int64_t scan_gaps(Scan *scan, Query *query, int64_t end, Scratch *s)
             continue;
         }
         double of[2];
-        next_ties(scan, tie.n_pivots + tie.n_others, query->pivots == MATCH ? tie.n_pivots : tie.n_others, of);
+        next_ties(
+            scan, tie.n_pivots + tie.n_others, query->pivots == MATCH ? tie.n_pivots : tie.n_others,
+            of
+        );
         s->value[query->n_gaps + --query->n_ties] = of[query->others];
         for (int64_t pivot = tie.gap; pivot < gap; pivot++)
             s->of_pivot[pivot] = of[query->pivots];
@@ -509,8 +543,7 @@ static int64_t scan_gaps(Scan *scan, Query *query, int64_t end, Scratch *s)
 }
 
 /* Values of all cells before the cut and of everything listed, far to near. */
-static void scan_cells(Scan *scan, Query *query, double *table, Scratch *s)
-{
+static void scan_cells(Scan *scan, Query *query, double *table, Scratch *s) {
     int64_t gap = query->n_gaps, n_cells = query->n_cells;
     table[2 * n_cells] = 0.0; /* of excluded points */
     for (int64_t c = query->cut - 1; c >= 0; c--) {
@@ -528,16 +561,21 @@ static void scan_cells(Scan *scan, Query *query, double *table, Scratch *s)
         table[query->others * n_cells + s->whole[i]] = s->value[s->gap_of[s->whole[i]]];
 }
 
-/* ------------------------------------------------------------------------------------------------------ one query, sums */
+/* ------------------------------------------------------------------------------------------------
+ * one query, sums */
 
-/* Values of the cells that need not be resolved for this error, and where they begin. Returns the certified error. */
-static double cut_cells(Scan *scan, Query *query, double max_error, int64_t certain, const double *total, double *table,
-                        const Scratch *s)
-{
+/* Values of the cells that need not be resolved for this error, and where they begin. Returns the
+ * certified error. */
+static double cut_cells(
+    Scan *scan, Query *query, double max_error, int64_t certain, const double *total, double *table,
+    const Scratch *s
+) {
     double result[2], *of_other = table, *of_match = table + query->n_cells;
     const uint32_t *others = s->counts, *matches = s->counts + query->n_cells;
-    query->cut = certified_cut(matches, others, total, scan->worth, max_error, certain, of_match, of_other, result,
-                               query->n_cells, scan->position + 1);
+    query->cut = certified_cut(
+        matches, others, total, scan->worth, max_error, certain, of_match, of_other, result,
+        query->n_cells, scan->position + 1
+    );
     for (int64_t c = query->cut; c < query->n_cells; c++) {
         scan->position -= matches[c] + others[c];
         of_match[c] += scan->for_match;
@@ -555,8 +593,7 @@ static double cut_cells(Scan *scan, Query *query, double max_error, int64_t cert
 #endif
 
 /* Add the table of one query, or those of two, of the first before the second. */
-ONE_BY_ONE static void fold(double *restrict out, const Scratch *s, int64_t n, bool two)
-{
+ONE_BY_ONE static void fold(double *restrict out, const Scratch *s, int64_t n, bool two) {
     const uint16_t *restrict cell0 = s->cell[0], *restrict cell1 = s->cell[1];
     const double *table0 = s->table[0], *table1 = s->table[1];
     if (two)
@@ -568,8 +605,7 @@ ONE_BY_ONE static void fold(double *restrict out, const Scratch *s, int64_t n, b
 }
 
 /* Add the values of listed points. */
-static void fold_listed(double *restrict out, double weight, const Query *query, const Scratch *s)
-{
+static void fold_listed(double *restrict out, double weight, const Query *query, const Scratch *s) {
     for (int64_t i = 0; i < query->n_listed; i++)
         out[s->listed[i]] += weight * s->value[s->entry[s->listed[i]]];
     for (int64_t gap = 0; gap < query->n_gaps; gap++)
@@ -577,22 +613,24 @@ static void fold_listed(double *restrict out, double weight, const Query *query,
             out[s->gaps[gap].behind] += weight * s->of_pivot[gap];
 }
 
-/* A block of queries. `total` gets weight * value added, query after query.
- * Points stand in the order of their classes: class c holds the positions starts[c] to starts[c + 1] - 1, row_of gives
- * the row of a position and place_of the position of a row. Labels are classes, or -1 if no training point has them.
- * A row of `excluded` has the positions that take no part in the game of a query, equally many for all queries of a
- * block. `constants` holds what the utility adds for a match and for another point. Exact distances come from points,
- * from given keys, or from `ask`. With `max_error` above 0 values are certified: `errors` gets the error of each query,
- * `cumulative` holds the sums of worth. Returns how many exact distances were taken, or -1 if `ask` failed. */
-EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, const int32_t *labels,
-                              const int32_t *excluded, const double *constants, const double *weights,
-                              const int64_t *starts, const int32_t *row_of, const int32_t *place_of, const double *worth,
-                              const double *loss, const double *cumulative, double max_error, int64_t certain,
-                              int32_t by_index, int64_t n_cells, const double *queries, const void *points, int32_t type,
-                              const double *given, callback ask, double *total, double *errors, char *memory,
-                              int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n_starts,
-                              int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory)
-{
+/* A block of queries. `total` gets weight * value added, query after query. Points stand in the
+ * order of their classes: class c holds the positions starts[c] to starts[c + 1] - 1, row_of gives
+ * the row of a position and place_of the position of a row. Labels are classes, or -1 if no
+ * training point has them. A row of `excluded` has the positions that take no part in the game of a
+ * query, equally many for all queries of a block. `constants` holds what the utility adds for a
+ * match and for another point. Exact distances come from points, from given keys, or from `ask`.
+ * With `max_error` above 0 values are certified: `errors` gets the error of each query,
+ * `cumulative` holds the sums of worth. Returns how many exact distances were taken, or -1 if `ask`
+ * failed. */
+EXPORT int64_t classify_block(
+    const int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *excluded,
+    const double *constants, const double *weights, const int64_t *starts, const int32_t *row_of,
+    const int32_t *place_of, const double *worth, const double *loss, const double *cumulative,
+    double max_error, int64_t certain, int32_t by_index, int64_t n_cells, const double *queries,
+    const void *points, int32_t type, const double *given, callback ask, double *total,
+    double *errors, char *memory, int64_t n_queries, int64_t stride, int64_t n_excluded,
+    int64_t n_starts, int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory
+) {
     (void)n_starts, (void)n_ranks, (void)n_memory;
     Source source = {queries, points, type, given, ask, width, n_rows, n};
     Scratch s;
@@ -601,13 +639,28 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
     for (int64_t q = 0; q < n_queries; q++) {
         int number = (int)(q & 1);
         double *table = s.table[number];
-        int64_t first = labels[q] < 0 ? 0 : starts[labels[q]], end = labels[q] < 0 ? 0 : starts[labels[q] + 1];
+        int64_t first = labels[q] < 0 ? 0 : starts[labels[q]],
+                end = labels[q] < 0 ? 0 : starts[labels[q] + 1];
         bool few = 2 * (end - first) <= n; /* matches are the rarer status */
-        Query query = {qkeys + q * stride, excluded + q * n_excluded, n, n_excluded, {0, first}, {n, end}, few ? MATCH : OTHER,
-                       few ? OTHER : MATCH, by_index, tolerances[q], n_cells, .cut = 0};
-        Scan scan = {worth, loss, constants[2 * q], constants[2 * q + 1], few, .position = n - n_excluded};
+        Query query = {qkeys + q * stride,
+                       excluded + q * n_excluded,
+                       n,
+                       n_excluded,
+                       {0, first},
+                       {n, end},
+                       few ? MATCH : OTHER,
+                       few ? OTHER : MATCH,
+                       by_index,
+                       tolerances[q],
+                       n_cells,
+                       .cut = 0};
+        Scan scan = {
+            worth, loss, constants[2 * q], constants[2 * q + 1], few, .position = n - n_excluded
+        };
         put_in_cells(&query, s.cell[number], s.counts);
-        errors[q] = max_error > 0.0 ? cut_cells(&scan, &query, max_error, certain, cumulative, table, &s) : 0.0;
+        errors[q] = max_error > 0.0
+                        ? cut_cells(&scan, &query, max_error, certain, cumulative, table, &s)
+                        : 0.0;
         find_mixed(&query, &s);
         make_gaps(&query, s.cell[number], &s);
         find_gaps(&query, s.cell[number], &s);

@@ -1,12 +1,14 @@
-/* Distances and inner products pair by pair, in double precision and in one fixed order of summation.
+/* Distances and inner products pair by pair, in double precision and in one fixed order of
+ * summation.
  *
- * Column j of a pair is added to sum number j mod 8, and the eight sums are added as a tree. Eight sums keep the vector
- * units of any processor busy, and because their order is fixed all results agree to the bit: of one pair, of chosen
- * rows or of all pairs, of dense or sparse rows, of any variant of this library and of the numpy forms.
+ * Column j of a pair is added to sum number j mod 8, and the eight sums are added as a tree. Eight
+ * sums keep the vector units of any processor busy, and because their order is fixed all results
+ * agree to the bit: of one pair, of chosen rows or of all pairs, of dense or sparse rows, of any
+ * variant of this library and of the numpy forms.
  *
- *     dense rows     four side by side, the vectors along the columns; some columns at a time, converted once for many
- *                    queries; chosen rows ahead are prefetched
- *     sparse rows    two sorted lists of columns are merged
+ *     dense rows     four side by side, the vectors along the columns; some columns at a time,
+ *                    converted once for many queries; chosen rows ahead are prefetched sparse rows
+ *                    two sorted lists of columns are merged
  *
  * `product` is a constant wherever sums are made: inner products instead of squared distances. */
 #include "nearworth.h"
@@ -38,9 +40,10 @@ typedef double side __attribute__((vector_size(SIDE * sizeof(double)), aligned(8
 #define ADD_TERM(SUM, X, T, PRODUCT) ((SUM) + ((PRODUCT) ? (X) * (T) : ((X) - (T)) * ((X) - (T))))
 
 /* Add some columns of one query and four rows to eight sums for each. */
-INLINE void add_columns(const double *query, const double *const rows[FOUR], int64_t columns, bool product,
-                        double sums[FOUR][LANES])
-{
+INLINE void add_columns(
+    const double *query, const double *const rows[FOUR], int64_t columns, bool product,
+    double sums[FOUR][LANES]
+) {
     side s[FOUR][PARTS];
     memcpy(s, sums, sizeof s);
     int64_t whole = columns - columns % LANES;
@@ -58,11 +61,12 @@ INLINE void add_columns(const double *query, const double *const rows[FOUR], int
             sums[r][j - whole] = ADD_TERM(sums[r][j - whole], rows[r][j], query[j], product);
 }
 
-/* The sums of up to QUERIES queries with four rows, given by what is before them in memory; `count` of these are wanted.
- * `n` is the distance from one query to the next in `out`. */
-static void sum_four(const double *queries, const char *points, int32_t type, const int64_t *before, bool product,
-                     double *out, int64_t n_queries, int64_t width, int64_t count, int64_t n)
-{
+/* The sums of up to QUERIES queries with four rows, given by what is before them in memory; `count`
+ * of these are wanted. `n` is the distance from one query to the next in `out`. */
+static void sum_four(
+    const double *queries, const char *points, int32_t type, const int64_t *before, bool product,
+    double *out, int64_t n_queries, int64_t width, int64_t count, int64_t n
+) {
     double kept[QUERIES][FOUR][LANES], converted[FOUR][COLUMNS];
     memset(kept, 0, (size_t)n_queries * sizeof *kept);
     for (int64_t start = 0; start < width; start += COLUMNS) {
@@ -85,14 +89,14 @@ static void sum_four(const double *queries, const char *points, int32_t type, co
             out[q * n + r] = TREE(kept[q][r]);
 }
 
-INLINE int64_t row_offset(const int32_t *rows, int64_t i, int64_t n, int64_t bytes)
-{
+INLINE int64_t row_offset(const int32_t *rows, int64_t i, int64_t n, int64_t bytes) {
     return rows[i] < 0 || rows[i] >= n ? 0 : rows[i] * bytes;
 }
 
-void sum_rows(const double *query, const char *points, int32_t type, const int32_t *rows, bool product, double *out,
-              int64_t width, int64_t n, int64_t k)
-{
+void sum_rows(
+    const double *query, const char *points, int32_t type, const int32_t *rows, bool product,
+    double *out, int64_t width, int64_t n, int64_t k
+) {
     int64_t bytes = width * item_size[type], fetched = bytes < FETCHED ? bytes : FETCHED;
     for (int64_t i = 0; i < k; i += FOUR) {
         int64_t before[FOUR];
@@ -101,33 +105,41 @@ void sum_rows(const double *query, const char *points, int32_t type, const int32
             for (int64_t offset = 0; r + AHEAD < k && offset < fetched; offset += LINE)
                 __builtin_prefetch(points + row_offset(rows, r + AHEAD, n, bytes) + offset);
         }
-        sum_four(query, points, type, before, product, out + i, 1, width, k - i < FOUR ? k - i : FOUR, 0);
+        sum_four(
+            query, points, type, before, product, out + i, 1, width, k - i < FOUR ? k - i : FOUR, 0
+        );
     }
     for (int64_t i = 0; i < k; i++)
         out[i] = rows[i] < 0 || rows[i] >= n ? INFINITY : out[i];
 }
 
-bool exact_keys(const Source *s, int64_t query, const int32_t *rows, double *out, int64_t k)
-{
+bool exact_keys(const Source *s, int64_t query, const int32_t *rows, double *out, int64_t k) {
     if (s->points)
-        sum_rows(s->queries + query * s->width, s->points, s->type, rows, false, out, s->width, s->n_points, k);
+        sum_rows(
+            s->queries + query * s->width, s->points, s->type, rows, false, out, s->width,
+            s->n_points, k
+        );
     for (int64_t i = 0; s->given && i < k; i++)
         out[i] = s->given[query * s->n_given + rows[i]];
     return s->points || s->given || s->ask(query, k, rows, out) == 0;
 }
 
 /* A list of rows for each query. */
-EXPORT void listed_pairs(const double *queries, const void *points, int32_t type, const int32_t *rows, int32_t product,
-                         double *out, int64_t n_queries, int64_t width, int64_t n, int64_t k)
-{
+EXPORT void listed_pairs(
+    const double *queries, const void *points, int32_t type, const int32_t *rows, int32_t product,
+    double *out, int64_t n_queries, int64_t width, int64_t n, int64_t k
+) {
     for (int64_t q = 0; q < n_queries; q++)
-        sum_rows(queries + q * width, points, type, rows + q * k, product, out + q * k, width, n, k);
+        sum_rows(
+            queries + q * width, points, type, rows + q * k, product, out + q * k, width, n, k
+        );
 }
 
 /* Columns first..first+m-1 of `out`, which has n of them. */
-EXPORT void all_pairs(const double *queries, const void *points, int32_t type, int64_t first, int32_t product,
-                      double *out, int64_t n_queries, int64_t width, int64_t m, int64_t n)
-{
+EXPORT void all_pairs(
+    const double *queries, const void *points, int32_t type, int64_t first, int32_t product,
+    double *out, int64_t n_queries, int64_t width, int64_t m, int64_t n
+) {
     int64_t bytes = width * item_size[type];
     if (first < 0 || first > n - m)
         return;
@@ -136,38 +148,52 @@ EXPORT void all_pairs(const double *queries, const void *points, int32_t type, i
             int64_t count = m - i < FOUR ? m - i : FOUR, before[FOUR];
             for (int64_t r = 0; r < FOUR; r++)
                 before[r] = (r < count ? i + r : i) * bytes;
-            sum_four(queries + q * width, points, type, before, product, out + q * n + first + i,
-                     n_queries - q < QUERIES ? n_queries - q : QUERIES, width, count, n);
+            sum_four(
+                queries + q * width, points, type, before, product, out + q * n + first + i,
+                n_queries - q < QUERIES ? n_queries - q : QUERIES, width, count, n
+            );
         }
 }
 
-/* The sum of |difference|^power of two sparse rows, `n` and `m` sorted columns with their values. Squares go to eight
- * sums, as those of dense rows do; absolute differences are added in the order of the columns, as scipy adds those of
- * dense rows. Whose turn it is cannot be predicted, so nothing branches on it. */
-INLINE double merge(const int32_t *q_column, const double *q_value, int64_t n, const int32_t *x_column,
-                    const double *x_value, int64_t m, int32_t power)
-{
+/* The sum of |difference|^power of two sparse rows, `n` and `m` sorted columns with their values.
+ * Squares go to eight sums, as those of dense rows do; absolute differences are added in the order
+ * of the columns, as scipy adds those of dense rows. Whose turn it is cannot be predicted, so
+ * nothing branches on it. */
+INLINE double merge(
+    const int32_t *q_column, const double *q_value, int64_t n, const int32_t *x_column,
+    const double *x_value, int64_t m, int32_t power
+) {
     double sums[LANES] = {0};
     for (int64_t i = 0, j = 0; i < n || j < m;) {
         int32_t left = i < n ? q_column[i] : INT32_MAX, right = j < m ? x_column[j] : INT32_MAX;
         int32_t column = left < right ? left : right;
-        double difference = (left == column ? q_value[i] : 0.0) - (right == column ? x_value[j] : 0.0);
-        sums[power == 2 ? column % LANES : 0] += power == 2 ? difference * difference : fabs(difference);
+        double difference =
+            (left == column ? q_value[i] : 0.0) - (right == column ? x_value[j] : 0.0);
+        sums[power == 2 ? column % LANES : 0] +=
+            power == 2 ? difference * difference : fabs(difference);
         i += left == column;
         j += right == column;
     }
     return TREE(sums);
 }
 
-EXPORT void sparse_distances(double *out, const int64_t *q_start, const int32_t *q_column, const double *q_value,
-                             const int64_t *x_start, const int32_t *x_column, const double *x_value, int32_t power,
-                             int64_t n_queries, int64_t n, int64_t q_size, int64_t x_size)
-{
+EXPORT void sparse_distances(
+    double *out, const int64_t *q_start, const int32_t *q_column, const double *q_value,
+    const int64_t *x_start, const int32_t *x_column, const double *x_value, int32_t power,
+    int64_t n_queries, int64_t n, int64_t q_size, int64_t x_size
+) {
     (void)q_size, (void)x_size;
     for (int64_t a = 0; a < n_queries; a++)
         for (int64_t b = 0; b < n; b++) {
-            int64_t i = q_start[a], j = x_start[b], q_count = q_start[a + 1] - i, x_count = x_start[b + 1] - j;
-            out[a * n + b] = power == 2 ? merge(q_column + i, q_value + i, q_count, x_column + j, x_value + j, x_count, 2)
-                                        : merge(q_column + i, q_value + i, q_count, x_column + j, x_value + j, x_count, 1);
+            int64_t i = q_start[a], j = x_start[b], q_count = q_start[a + 1] - i,
+                    x_count = x_start[b + 1] - j;
+            out[a * n + b] =
+                power == 2
+                    ? merge(
+                          q_column + i, q_value + i, q_count, x_column + j, x_value + j, x_count, 2
+                      )
+                    : merge(
+                          q_column + i, q_value + i, q_count, x_column + j, x_value + j, x_count, 1
+                      );
         }
 }

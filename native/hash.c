@@ -1,17 +1,22 @@
-/* Fingerprints of numbers: each block of numbers becomes two sums of 64 bits, which Python hashes on (inputs/features.py).
+/* Fingerprints of numbers: each block of numbers becomes two sums of 64 bits, which Python hashes
+ * on (inputs/features.py).
  *
- * A number is mixed with two keys that belong to its place in the block. Each mixture adds the product of its two halves
- * to a sum, modulo 2^64 and so in any order: numbers may come in pieces of any length. */
+ * A number is mixed with two keys that belong to its place in the block. Each mixture adds the
+ * product of its two halves to a sum, modulo 2^64 and so in any order: numbers may come in pieces
+ * of any length. */
 #include "nearworth.h"
 
 enum { PIECE = 256 }; /* numbers converted at a time */
 
-static inline uint64_t halves_multiplied(uint64_t word) { return (word & UINT32_MAX) * (word >> 32); }
+static inline uint64_t halves_multiplied(uint64_t word) {
+    return (word & UINT32_MAX) * (word >> 32);
+}
 
 /* Numbers from place `start` on, with keys for two sums of a block. */
-EXPORT void hash_numbers(const void *numbers, int32_t type, int64_t start, const uint64_t *keys, uint64_t *sums, int64_t n,
-                         int64_t block_size, int64_t n_blocks)
-{
+EXPORT void hash_numbers(
+    const void *numbers, int32_t type, int64_t start, const uint64_t *keys, uint64_t *sums,
+    int64_t n, int64_t block_size, int64_t n_blocks
+) {
     for (int64_t i = 0, count; i < n; i += count) {
         int64_t block = (start + i) / block_size, place = (start + i) % block_size;
         double some[PIECE];

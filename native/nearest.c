@@ -1,22 +1,25 @@
 /* The nearest training points of each query, from the qkeys that a valuation makes anyway.
  *
- *   1. bound       the k-th smallest of the minima of some groups of qkeys: k points are not beyond it
- *   2. candidates  points not beyond the bound by more than the tolerance: the nearest are among them
- *   3. list        candidates in the order of their exact keys
+ *   1. bound       the k-th smallest of the minima of some groups of qkeys: k points are not beyond
+ *   it 2. candidates  points not beyond the bound by more than the tolerance: the nearest are among
+ *   them 3. list        candidates in the order of their exact keys
  *
- * For games in which only near points count: their rows, how many there are, and sums of what they are worth.
+ * For games in which only near points count: their rows, how many there are, and sums of what they
+ * are worth.
  *
- * Points equally far are in the order of a hash of query and row, which is unrelated to the order of the rows. Where
- * the list has room for only some of them, it ends before them, unless it would be shorter than `least`. */
+ * Points equally far are in the order of a hash of query and row, which is unrelated to the order
+ * of the rows. Where the list has room for only some of them, it ends before them, unless it would
+ * be shorter than `least`. */
 #include "nearworth.h"
 
 enum { OUTSIDE, MATCH, OTHER }; /* marks of a point */
-enum { GROUPS = 8, BLOCK = 32, STRETCH = 1024 }; /* groups per neighbour whose minima are taken; qkeys looked at together */
-static const uint32_t MIX_ROW = 0x9E3779B1u, UNMIX_ROW = 0x0E8B2F51u, MIX_QUERY = 0x85EBCA77u, SIGN = 0x80000000u;
+/* groups per neighbour whose minima are taken; qkeys looked at together */
+enum { GROUPS = 8, BLOCK = 32, STRETCH = 1024 };
+static const uint32_t MIX_ROW = 0x9E3779B1u, UNMIX_ROW = 0x0E8B2F51u, MIX_QUERY = 0x85EBCA77u,
+                      SIGN = 0x80000000u;
 
 /* By bisection: each step is one vectorised pass, and no order of the numbers is a bad one. */
-static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
-{
+static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k) {
     int32_t low = INT32_MAX, high = INT32_MIN;
     for (int64_t i = 0; i < n; i++) {
         low = numbers[i] < low ? numbers[i] : low;
@@ -32,8 +35,7 @@ static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
     return low;
 }
 
-int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest)
-{
+int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest) {
     int64_t width = GROUPS * k;
     if (n < 2 * width || n == 0)
         return kth_smallest(qkeys, n, k);
@@ -44,8 +46,7 @@ int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest
     return kth_smallest(lowest, width, k);
 }
 
-static bool any_between(const int32_t *numbers, int32_t low, int32_t high)
-{
+static bool any_between(const int32_t *numbers, int32_t low, int32_t high) {
     int32_t any = 0;
     for (int i = 0; i < BLOCK; i++)
         any |= (numbers[i] >= low) & (numbers[i] <= high);
@@ -53,19 +54,20 @@ static bool any_between(const int32_t *numbers, int32_t low, int32_t high)
 }
 
 /* Whether a position is in a short list. */
-static bool is_in(int64_t position, const int32_t *list, int64_t size)
-{
+static bool is_in(int64_t position, const int32_t *list, int64_t size) {
     bool found = false;
     for (int64_t i = 0; i < size; i++)
         found |= list[i] == position;
     return found;
 }
 
-int64_t list_between(const int32_t *qkeys, int64_t n, int64_t from, int64_t to, const int32_t *excluded, int64_t n_excluded,
-                     const int32_t *row_of, int32_t *rows)
-{
+int64_t list_between(
+    const int32_t *qkeys, int64_t n, int64_t from, int64_t to, const int32_t *excluded,
+    int64_t n_excluded, const int32_t *row_of, int32_t *rows
+) {
     int64_t count = 0;
-    int32_t low = from > INT32_MIN ? (int32_t)from : INT32_MIN, high = to < INT32_MAX ? (int32_t)to : INT32_MAX;
+    int32_t low = from > INT32_MIN ? (int32_t)from : INT32_MIN,
+            high = to < INT32_MAX ? (int32_t)to : INT32_MAX;
     for (int64_t start = 0; start < n; start += BLOCK) {
         int64_t stop = start + BLOCK < n ? start + BLOCK : n;
         if (stop - start == BLOCK && !any_between(qkeys + start, low, high))
@@ -78,8 +80,7 @@ int64_t list_between(const int32_t *qkeys, int64_t n, int64_t from, int64_t to, 
 }
 
 /* Sorts the candidates by key and hash; returns how many belong to the list. */
-static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t size, int64_t least)
-{
+static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t size, int64_t least) {
     int64_t before = size;
     sort_pairs(keys, hashes, count);
     if (count <= size)
@@ -89,25 +90,31 @@ static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t si
     return before >= least ? before : size;
 }
 
-/* Exact keys come from points, from given keys or from `ask`. A row of `excluded` has the positions that take
- * no part for a query; `first` is the number of the first query. Lists end in -1 and infinity. Without `hashed`, points equally far are in the
- * order of their rows. */
-EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const int32_t *excluded, const int32_t *row_of,
-                          const double *queries, const void *points, int32_t type, const double *given, callback ask,
-                          int64_t first, int32_t hashed, int64_t least, int32_t *rows, double *keys, int32_t *near,
-                          double *exact, int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n, int64_t width, int64_t n_points,
-                          int64_t size)
-{
+/* Exact keys come from points, from given keys or from `ask`. A row of `excluded` has the positions
+ * that take no part for a query; `first` is the number of the first query. Lists end in -1 and
+ * infinity. Without `hashed`, points equally far are in the order of their rows. */
+EXPORT void nearest_lists(
+    const int32_t *qkeys, const int32_t *tolerances, const int32_t *excluded, const int32_t *row_of,
+    const double *queries, const void *points, int32_t type, const double *given, callback ask,
+    int64_t first, int32_t hashed, int64_t least, int32_t *rows, double *keys, int32_t *near,
+    double *exact, int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n, int64_t width,
+    int64_t n_points, int64_t size
+) {
     Source source = {queries, points, type, given, ask, width, n_points, n};
     uint32_t mix = hashed ? MIX_ROW : 1, unmix = hashed ? UNMIX_ROW : 1;
     for (int64_t q = 0; q < n_queries; q++, rows += size, keys += size) {
         const int32_t *own = qkeys + q * stride;
-        int64_t wanted = size + (n_excluded ? n_excluded : 1); /* excluded points may be among the nearest */
+        /* excluded points may be among the nearest */
+        int64_t wanted = size + (n_excluded ? n_excluded : 1);
         int64_t bound = bound_of_kth(own, n, wanted < n ? wanted : n, near);
-        int64_t count = list_between(own, n, INT32_MIN, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of, near);
+        int64_t count = list_between(
+            own, n, INT32_MIN, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of,
+            near
+        );
         if (!exact_keys(&source, q, near, exact, count))
             return;
-        uint32_t mixed = hashed ? (uint32_t)(first + q) * MIX_QUERY ^ SIGN : 0; /* signed, in the order of the hashes */
+        /* signed, in the order of the hashes */
+        uint32_t mixed = hashed ? (uint32_t)(first + q) * MIX_QUERY ^ SIGN : 0;
         for (int64_t i = 0; i < count; i++)
             near[i] = (int32_t)((uint32_t)near[i] * mix ^ mixed);
         int64_t listed = cut_list(exact, near, count, size, least);
@@ -118,14 +125,16 @@ EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const
     }
 }
 
-/* Which points are within the radius of a query, and how many of them have its label. Qkeys below `sure` are inside,
- * those above `possible` are not, and exact keys up to `largest` decide between them. */
-EXPORT void mark_votes(const int32_t *qkeys, const int32_t *sure, const int32_t *possible, const int32_t *excluded,
-                       const int32_t *labels, const int32_t *of_query, const double *queries,
-                       const void *points, int32_t type, const double *given, callback ask, double largest, int32_t *near,
-                       double *exact, uint8_t *marks, int64_t *counts, int64_t n_queries, int64_t n, int64_t n_excluded,
-                       int64_t width, int64_t n_points)
-{
+/* Which points are within the radius of a query, and how many of them have its label. Qkeys below
+ * `sure` are inside, those above `possible` are not, and exact keys up to `largest` decide between
+ * them. */
+EXPORT void mark_votes(
+    const int32_t *qkeys, const int32_t *sure, const int32_t *possible, const int32_t *excluded,
+    const int32_t *labels, const int32_t *of_query, const double *queries, const void *points,
+    int32_t type, const double *given, callback ask, double largest, int32_t *near, double *exact,
+    uint8_t *marks, int64_t *counts, int64_t n_queries, int64_t n, int64_t n_excluded,
+    int64_t width, int64_t n_points
+) {
     Source source = {queries, points, type, given, ask, width, n_points, n};
     for (int64_t q = 0; q < n_queries; q++, qkeys += n, marks += n, excluded += n_excluded) {
         int32_t limit = sure[q], label = of_query[q];
@@ -136,7 +145,8 @@ EXPORT void mark_votes(const int32_t *qkeys, const int32_t *sure, const int32_t 
         for (int64_t i = 0; i < n; i++) {
             int32_t inside = qkeys[i] < limit, match = inside & (labels[i] == label);
             votes += inside, matches += match;
-            marks[i] = (uint8_t)(2 * inside - match); /* a mark, computed so that it is vectorised */
+            /* a mark, computed so that it is vectorised */
+            marks[i] = (uint8_t)(2 * inside - match);
         }
         for (int64_t i = 0; i < n_open; i++)
             if (exact[i] <= largest) {
@@ -154,8 +164,9 @@ EXPORT void mark_votes(const int32_t *qkeys, const int32_t *sure, const int32_t 
 }
 
 /* Adds to their sums what marked points are worth: two numbers of each query. */
-EXPORT void add_votes(const uint8_t *marks, const double *worth, double *restrict total, int64_t n_queries, int64_t n)
-{
+EXPORT void add_votes(
+    const uint8_t *marks, const double *worth, double *restrict total, int64_t n_queries, int64_t n
+) {
     for (int64_t start = 0, end; start < n; start = end) {
         end = start + STRETCH < n ? start + STRETCH : n;
         for (int64_t q = 0; q < n_queries; q++) {

@@ -1,16 +1,19 @@
-/* Values of owners as players: `games/owner_game.py` in compiled loops, from the qkeys of a block of queries.
+/* Values of owners as players: `games/owner_game.py` in compiled loops, from the qkeys of a block
+ * of queries.
  *
- *   1. candidates   the K nearest rows of each owner are among those not beyond its K-th qkey by more than the tolerance
- *   2. order        exact keys of these
- *   3. blocks       of ties, near to far. For a matching row of owner a: the law of the nearer rows of the others, as a
- *                   product of factors; without one factor it tells what that owner's presence takes away
+ *   1. candidates   the K nearest rows of each owner are among those not beyond its K-th qkey by
+ *   more than the tolerance 2. order        exact keys of these 3. blocks       of ties, near to
+ *   far. For a matching row of owner a: the law of the nearer rows of the others, as a product of
+ *   factors; without one factor it tells what that owner's presence takes away
  *
- * Owners outside of the block with equally many nearer rows are one factor: a power, from the table of binomial
- * probabilities, whose first entry is the law of no rows. Laws are arrays of [rows][nodes]. */
+ * Owners outside of the block with equally many nearer rows are one factor: a power, from the table
+ * of binomial probabilities, whose first entry is the law of no rows. Laws are arrays of
+ * [rows][nodes]. */
 #include "nearworth.h"
 
-/* Owners that act alike: the factor of all of them and of all but one, in powers of `step`. tail[j] is the probability
- * that one of them, if present, has j or more rows before the row in question. */
+/* Owners that act alike: the factor of all of them and of all but one, in powers of `step`. tail[j]
+ * is the probability that one of them, if present, has j or more rows before the row in
+ * question. */
 typedef struct {
     const double *all, *but_one;
     int64_t step;
@@ -20,39 +23,42 @@ typedef struct {
 typedef struct {
     int64_t k, n_owners, n_nodes, size;   /* size: numbers of a law */
     const double *t, *weights, *binomial; /* binomial: [m owners][j present][node] */
-    int32_t *nearer, *tied, *factor_of;   /* of each owner: rows nearer than the block, rows in it, its factor */
-    double *matches, *values;             /* of each owner: matches in the block; its value */
+    /* of each owner: rows nearer than the block, rows in it, its factor */
+    int32_t *nearer, *tied, *factor_of;
+    double *matches, *values; /* of each owner: matches in the block; its value */
     double *before, *after, *next, *rest, *tails, *laws; /* scratch */
     Factor *factors;
 } Game;
 
 /* out = a * b, all cut at `length`; b has the powers 0, step, 2 step, ... */
-static void multiply(double *restrict out, const double *restrict a, const double *restrict b, int64_t step,
-                     int64_t length, int64_t n_nodes)
-{
+static void multiply(
+    double *restrict out, const double *restrict a, const double *restrict b, int64_t step,
+    int64_t length, int64_t n_nodes
+) {
     memset(out, 0, (size_t)(length * n_nodes) * sizeof *out);
     for (int64_t j = 0; j * step < length; j++)
         for (int64_t k = 0; k + j * step < length; k++)
             for (int64_t node = 0; node < n_nodes; node++)
-                out[(k + j * step) * n_nodes + node] += a[k * n_nodes + node] * b[j * n_nodes + node];
+                out[(k + j * step) * n_nodes + node] +=
+                    a[k * n_nodes + node] * b[j * n_nodes + node];
 }
 
-/* A moment at which a row may come among the rows tied with it: the share x of these that comes before it on average,
- * 1 - x, which would lose its digits in a difference, and the weight of the moment in a mean over all. */
+/* A moment at which a row may come among the rows tied with it: the share x of these that comes
+ * before it on average, 1 - x, which would lose its digits in a difference, and the weight of the
+ * moment in a mean over all. */
 typedef struct {
     double before, after, weight;
 } Moment;
 
 static const Moment FIRST = {0.0, 1.0, 1.0};
-static const double NEGLIGIBLE = 1e-30; /* beside the largest term of a law */
+static const double NEGLIGIBLE = 1e-30;   /* beside the largest term of a law */
 static const double NODES_PER_ROOT = 5.0; /* with 4, the error begins to show */
 
 /* Probabilities of 0..length-1 successes among n, each with the probability `moment.before`.
  *
- * They are computed outwards from the most likely number, and their sum is 1. The probability of no success may be too
- * small for a double, so that a law that began there would be all zeros. */
-static void successes(double *law, int64_t n, Moment moment, int64_t length)
-{
+ * They are computed outwards from the most likely number, and their sum is 1. The probability of no
+ * success may be too small for a double, so that a law that began there would be all zeros. */
+static void successes(double *law, int64_t n, Moment moment, int64_t length) {
     double odds = moment.before / moment.after, sum = 1.0, term = 1.0;
     int64_t mode = (int64_t)((double)(n + 1) * moment.before);
     mode = mode < n ? mode : n;
@@ -76,26 +82,27 @@ static void successes(double *law, int64_t n, Moment moment, int64_t length)
         law[j] /= sum;
 }
 
-/* How many moments are averaged over for so many tied rows; see count_moments in games/owner_game.py. */
-static int64_t count_moments(int64_t n_rows)
-{
+/* How many moments are averaged over for so many tied rows; see count_moments in
+ * games/owner_game.py. */
+static int64_t count_moments(int64_t n_rows) {
     int64_t exact = (n_rows + 1) / 2, enough = (int64_t)ceil(NODES_PER_ROOT * sqrt((double)n_rows));
     return exact < enough ? exact : enough;
 }
 
 /* Moment i of n: a node of Gauss-Legendre quadrature over [0, 1], by Newton's method for the angle.
  *
- * The Legendre polynomials P_0, P_1, ... at cos(angle) are sums of their differences, which lose no digits where the
- * cosine is almost 1. The nodes are symmetric, so that an angle is at most 90 degrees. */
-static Moment moment_of_ties(int64_t i, int64_t n)
-{
+ * The Legendre polynomials P_0, P_1, ... at cos(angle) are sums of their differences, which lose no
+ * digits where the cosine is almost 1. The nodes are symmetric, so that an angle is at most 90
+ * degrees. */
+static Moment moment_of_ties(int64_t i, int64_t n) {
     int64_t mirrored = n - 1 - i, nearest = i < mirrored ? i : mirrored;
     double angle = 3.141592653589793 * ((double)nearest + 0.75) / ((double)n + 0.5), slope = 1.0;
     for (int step = 0; step < 8; step++) {
         double sine = sin(0.5 * angle), one_minus_cosine = 2.0 * sine * sine;
         double polynomial = 1.0, difference = 0.0;
         for (int64_t j = 0; j < n; j++) {
-            difference = (double)j * difference - (double)(2 * j + 1) * one_minus_cosine * polynomial;
+            difference =
+                (double)j * difference - (double)(2 * j + 1) * one_minus_cosine * polynomial;
             difference /= (double)(j + 1);
             polynomial += difference;
         }
@@ -107,16 +114,19 @@ static Moment moment_of_ties(int64_t i, int64_t n)
     return i <= mirrored ? (Moment){small, large, weight} : (Moment){large, small, weight};
 }
 
-/* Factor number n, of `alike` owners with so many nearer rows, or of one that has rows in the block too, at a moment. */
-static void make_factor(const Game *g, int64_t n, int64_t alike, int64_t nearer, int64_t tied, Moment moment,
-                        int64_t length)
-{
+/* Factor number n, of `alike` owners with so many nearer rows, or of one that has rows in the block
+ * too, at a moment. */
+static void make_factor(
+    const Game *g, int64_t n, int64_t alike, int64_t nearer, int64_t tied, Moment moment,
+    int64_t length
+) {
     double *tail = g->tails + n * (g->k + 1), *all = g->laws + n * g->size, more = 1.0;
     memset(tail, 0, (size_t)(g->k + 1) * sizeof *tail);
     if (nearer < length)
         successes(tail + nearer, tied, moment, length - nearer);
     for (int64_t i = 0; tied && i < length * g->n_nodes; i++)
-        all[i] = g->t[i % g->n_nodes] * tail[i / g->n_nodes] + (i < g->n_nodes ? 1.0 - g->t[i] : 0.0);
+        all[i] =
+            g->t[i % g->n_nodes] * tail[i / g->n_nodes] + (i < g->n_nodes ? 1.0 - g->t[i] : 0.0);
     for (int64_t j = 0; j <= length; j++) { /* the law becomes its tail */
         double here = tail[j];
         tail[j] = more;
@@ -127,8 +137,7 @@ static void make_factor(const Game *g, int64_t n, int64_t alike, int64_t nearer,
 }
 
 /* Makes the factors of all owners but this one; returns how many there are. */
-static int64_t make_factors(const Game *g, int64_t owner, Moment moment, int64_t length)
-{
+static int64_t make_factors(const Game *g, int64_t owner, Moment moment, int64_t length) {
     int64_t n = 0;
     for (int64_t c = 1; c <= g->k; c++) {
         int64_t alike = 0;
@@ -147,20 +156,21 @@ static int64_t make_factors(const Game *g, int64_t owner, Moment moment, int64_t
     return n;
 }
 
-/* What the presence of one owner of a factor takes away, given the law of the rows of the owners of all others. */
-static double loss_of(const Game *g, const Factor *f, int64_t length)
-{
+/* What the presence of one owner of a factor takes away, given the law of the rows of the owners of
+ * all others. */
+static double loss_of(const Game *g, const Factor *f, int64_t length) {
     double total = 0.0;
     multiply(g->next, g->rest, f->but_one, f->step, length, g->n_nodes);
     for (int64_t k = 0; k < length; k++)
         for (int64_t node = 0; node < g->n_nodes && f->tail[length - k] != 0.0; node++)
-            total += g->next[k * g->n_nodes + node] * f->tail[length - k] * g->weights[node] * g->t[node];
+            total += g->next[k * g->n_nodes + node] * f->tail[length - k] * g->weights[node] *
+                     g->t[node];
     return total;
 }
 
-/* Adds what rows of `owner` at a moment among their ties give and take; `gain` is what they count together. */
-static void add_rows(const Game *g, int64_t owner, Moment moment, double gain)
-{
+/* Adds what rows of `owner` at a moment among their ties give and take; `gain` is what they count
+ * together. */
+static void add_rows(const Game *g, int64_t owner, Moment moment, double gain) {
     int64_t length = g->k - g->nearer[owner], size = g->size, n_nodes = g->n_nodes;
     int64_t n = make_factors(g, owner, moment, length);
     double total = 0.0, *own = g->tails + n * (g->k + 1);
@@ -169,7 +179,10 @@ static void add_rows(const Game *g, int64_t owner, Moment moment, double gain)
         g->before[i] = own[i / n_nodes];
     memcpy(g->after, g->binomial, (size_t)size * sizeof *g->after);
     for (int64_t f = 0; f < n; f++)
-        multiply(g->before + (f + 1) * size, g->before + f * size, g->factors[f].all, g->factors[f].step, length, n_nodes);
+        multiply(
+            g->before + (f + 1) * size, g->before + f * size, g->factors[f].all, g->factors[f].step,
+            length, n_nodes
+        );
     for (int64_t i = 0; i < length * n_nodes; i++)
         total += g->before[n * size + i] * g->weights[i % n_nodes];
     for (int64_t f = n - 1; f >= 0; f--) {
@@ -184,10 +197,10 @@ static void add_rows(const Game *g, int64_t owner, Moment moment, double gain)
             g->values[o] -= gain * g->factors[g->factor_of[o]].loss;
 }
 
-/* A block of n_rows tied rows, counted in `tied` and `matches`, averaged over the moments at which one of them may come.
- * Rows of a single owner may come in any order: one after the other, each with its share of the matches. */
-static void add_block(const Game *g, int64_t n_rows, int64_t owner)
-{
+/* A block of n_rows tied rows, counted in `tied` and `matches`, averaged over the moments at which
+ * one of them may come. Rows of a single owner may come in any order: one after the other, each
+ * with its share of the matches. */
+static void add_block(const Game *g, int64_t n_rows, int64_t owner) {
     int64_t alone = g->tied[owner] == n_rows, n_moments = count_moments(n_rows);
     for (int64_t i = 0; alone && i < n_rows && g->nearer[owner] < g->k; i++, g->nearer[owner]++) {
         g->tied[owner] = 1;
@@ -208,48 +221,58 @@ static void add_block(const Game *g, int64_t n_rows, int64_t owner)
 }
 
 /* Numbers of scratch that value_owners needs. */
-EXPORT int64_t owners_space(int64_t k, int64_t n_owners, int64_t n_nodes)
-{
+EXPORT int64_t owners_space(int64_t k, int64_t n_owners, int64_t n_nodes) {
     int64_t factors = k + n_owners + 1;
-    return (2 * factors + 3) * k * n_nodes + factors * (k + 1) + n_owners + factors * (int64_t)(sizeof(Factor) / 8) + 2 * n_owners;
+    return (2 * factors + 3) * k * n_nodes + factors * (k + 1) + n_owners +
+           factors * (int64_t)(sizeof(Factor) / 8) + 2 * n_owners;
 }
 
-/* Lists candidates of one query in `near`; returns how many there are. Their qkeys tell; excluded ones are overwritten. */
-static int64_t list_candidates(const Game *g, int32_t *qkeys, int64_t tolerance, const int32_t *excluded, int64_t n_excluded,
-                               const int64_t *starts, const int32_t *row_of, int32_t *near)
-{
+/* Lists candidates of one query in `near`; returns how many there are. Their qkeys tell; excluded
+ * ones are overwritten. */
+static int64_t list_candidates(
+    const Game *g, int32_t *qkeys, int64_t tolerance, const int32_t *excluded, int64_t n_excluded,
+    const int64_t *starts, const int32_t *row_of, int32_t *near
+) {
     int64_t count = 0;
     for (int64_t i = 0; i < n_excluded; i++)
         qkeys[excluded[i]] = INT32_MAX;
     for (int64_t o = 0; o < g->n_owners; o++) {
         int64_t first = starts[o], rows = starts[o + 1] - first;
-        int64_t limit = bound_of_kth(qkeys + first, rows, g->k < rows ? g->k : rows, near + count) + tolerance;
+        int64_t limit =
+            bound_of_kth(qkeys + first, rows, g->k < rows ? g->k : rows, near + count) + tolerance;
         limit = limit < INT32_MAX ? limit : INT32_MAX - 1; /* without excluded ones */
-        count += list_between(qkeys + first, rows, INT32_MIN, limit, NULL, 0, row_of + first, near + count);
+        count += list_between(
+            qkeys + first, rows, INT32_MIN, limit, NULL, 0, row_of + first, near + count
+        );
     }
     return count;
 }
 
-/* Values of all owners for a block of queries, without what the soft utility adds. Positions starts[o] .. starts[o+1] - 1
- * are those of owner o; qkeys of excluded positions are overwritten. Exact keys come from points, given keys or `ask`. */
-EXPORT void value_owners(int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *excluded,
-                         const int64_t *starts, const int32_t *row_of, const int32_t *owner_of, const int32_t *class_of,
-                         const double *queries, const void *points, int32_t type, const double *given, callback ask,
-                         int32_t by_index, int64_t k, const double *t, const double *weights, const double *binomial,
-                         double *values, int32_t *near, double *exact, double *space, int64_t n_queries, int64_t stride,
-                         int64_t n_excluded, int64_t n, int64_t width, int64_t n_points, int64_t n_nodes,
-                         int64_t n_owners, int64_t n_space)
-{
+/* Values of all owners for a block of queries, without what the soft utility adds. Positions
+ * starts[o] .. starts[o+1] - 1 are those of owner o; qkeys of excluded positions are overwritten.
+ * Exact keys come from points, given keys or `ask`. */
+EXPORT void value_owners(
+    int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *excluded,
+    const int64_t *starts, const int32_t *row_of, const int32_t *owner_of, const int32_t *class_of,
+    const double *queries, const void *points, int32_t type, const double *given, callback ask,
+    int32_t by_index, int64_t k, const double *t, const double *weights, const double *binomial,
+    double *values, int32_t *near, double *exact, double *space, int64_t n_queries, int64_t stride,
+    int64_t n_excluded, int64_t n, int64_t width, int64_t n_points, int64_t n_nodes,
+    int64_t n_owners, int64_t n_space
+) {
     Source source = {queries, points, type, given, ask, width, n_points, n};
     int64_t factors = k + n_owners + 1;
     Game g = {k, n_owners, n_nodes, k * n_nodes, t, weights, binomial, .before = space};
-    g.laws = g.before + factors * g.size, g.after = g.laws + factors * g.size, g.next = g.after + g.size;
+    g.laws = g.before + factors * g.size, g.after = g.laws + factors * g.size,
+    g.next = g.after + g.size;
     g.rest = g.next + g.size, g.tails = g.rest + g.size, g.matches = g.tails + factors * (k + 1);
     g.factors = (Factor *)(g.matches + n_owners), g.nearer = (int32_t *)(g.factors + factors);
     g.tied = g.nearer + n_owners, g.factor_of = g.tied + n_owners;
     for (int64_t q = 0; q < n_queries && n_space >= owners_space(k, n_owners, n_nodes); q++) {
-        int64_t count = list_candidates(&g, qkeys + q * stride, tolerances[q], excluded + q * n_excluded, n_excluded, starts,
-                                        row_of, near);
+        int64_t count = list_candidates(
+            &g, qkeys + q * stride, tolerances[q], excluded + q * n_excluded, n_excluded, starts,
+            row_of, near
+        );
         if (!exact_keys(&source, q, near, exact, count))
             return;
         sort_pairs(exact, near, count);

@@ -1,28 +1,31 @@
-/* Quantised keys of queries and training points from a matrix product, in single or in double precision.
+/* Quantised keys of queries and training points from a matrix product, in single or in double
+ * precision.
  *
- * A key is |x|^2 - 2 x.t, the squared distance without |t|^2, which changes no rank; points and queries are centred, and
- * the norms are taken from a level, so that no digits are lost. Keys become whole numbers, `qkeys`, by one line for each
- * query: key * scale + offset, cut off at 0 and TOP.
+ * A key is |x|^2 - 2 x.t, the squared distance without |t|^2, which changes no rank; points and
+ * queries are centred, and the norms are taken from a level, so that no digits are lost. Keys
+ * become whole numbers, `qkeys`, by one line for each query: key * scale + offset, cut off at 0 and
+ * TOP.
  *
- * Rows are read ROWS at a time in any order, converted and centred in the cache, and used for all queries; so no copy of
- * the training set is needed. Vectors go across the queries: tiles of GROUP rows and a few vectors of queries stay in
- * registers (product_tile.h, compiled for floats and for doubles). Terms are added in blocks of about sqrt(d) columns and
- * the blocks one after the other, so a sum over d columns is off by at most `product_roundings` u |x| |t|
- * (neighbors/quantised.py adds up all errors). This is the only file in which the compiler may contract a * b + c: the
+ * Rows are read ROWS at a time in any order, converted and centred in the cache, and used for all
+ * queries; so no copy of the training set is needed. Vectors go across the queries: tiles of GROUP
+ * rows and a few vectors of queries stay in registers (product_tile.h, compiled for floats and for
+ * doubles). Terms are added in blocks of about sqrt(d) columns and the blocks one after the other,
+ * so a sum over d columns is off by at most `product_roundings` u |x| |t| (neighbors/quantised.py
+ * adds up all errors). This is the only file in which the compiler may contract a * b + c: the
  * bound holds either way, and no value depends on it. */
 #include "nearworth.h"
 
 enum {
-    ROWS = 48,      /* read at a time */
-    GROUP = 6,      /* in a tile */
-    COLUMNS = 256,  /* converted at a time, and the longest block of a sum */
-    WIDEST = 16,    /* the most numbers in a vector: queries are filled up to a multiple of it */
-    LINE = 64,      /* bytes of a cache line */
+    ROWS = 48,     /* read at a time */
+    GROUP = 6,     /* in a tile */
+    COLUMNS = 256, /* converted at a time, and the longest block of a sum */
+    WIDEST = 16,   /* the most numbers in a vector: queries are filled up to a multiple of it */
+    LINE = 64,     /* bytes of a cache line */
 };
 #define TOP 1073741824.0f
 
 #if defined(__AVX512F__)
-#define BYTES 64 /* of a vector */
+#define BYTES 64  /* of a vector */
 #define VECTORS 4 /* in a tile */
 #elif defined(__AVX2__)
 #define BYTES 32
@@ -43,8 +46,7 @@ typedef int32_t four __attribute__((vector_size(16), aligned(4), may_alias));
 #endif
 
 /* Columns of a block: about as many as there are blocks, so that sums are rounded least. */
-static int64_t block_size(int64_t width)
-{
+static int64_t block_size(int64_t width) {
     int64_t size = 16;
     while (size * size < width && size < COLUMNS)
         size *= 2;
@@ -52,21 +54,22 @@ static int64_t block_size(int64_t width)
 }
 
 /* Roundings that a term of a sum over so many columns goes through, at most. */
-EXPORT int64_t product_roundings(int64_t width)
-{
+EXPORT int64_t product_roundings(int64_t width) {
     int64_t size = block_size(width);
     return size + (width + size - 1) / size - 1;
 }
 
-static int64_t padded(int64_t n_queries) { return (n_queries + WIDEST - 1) / WIDEST * WIDEST; }
+static int64_t padded(int64_t n_queries) {
+    return (n_queries + WIDEST - 1) / WIDEST * WIDEST;
+}
 
 /* Numbers of working memory for a block of queries. */
-EXPORT int64_t product_space(int64_t n_queries, int64_t width)
-{
+EXPORT int64_t product_space(int64_t n_queries, int64_t width) {
     return padded(n_queries) * (width + 2 * ROWS + 2);
 }
 
-/* One product: all rows listed with all queries. The qkeys of row number i go to place places[i] of each query, or to i. */
+/* One product: all rows listed with all queries. The qkeys of row number i go to place places[i] of
+ * each query, or to i. */
 typedef struct {
     const char *points;
     int32_t type;
@@ -77,22 +80,20 @@ typedef struct {
 } Product;
 
 /* A listed row from some column on. */
-static const void *find_row(const Product *p, int64_t number, int64_t column)
-{
+static const void *find_row(const Product *p, int64_t number, int64_t column) {
     return p->points + (p->rows[number] * p->width + column) * item_size[p->type];
 }
 
-/* Prefetch where qkeys of rows from `first` on will be written: the processor does not see it coming. */
-static void fetch_qkeys(const Product *p, int64_t first, int64_t query, int64_t end)
-{
+/* Prefetch where qkeys of rows from `first` on will be written: the processor does not see it
+ * coming. */
+static void fetch_qkeys(const Product *p, int64_t first, int64_t query, int64_t end) {
     for (; query < end && !p->places; query++)
         for (int64_t i = first; i < first + ROWS && i < p->n_rows; i += LINE / 4)
             __builtin_prefetch(p->qkeys + query * p->stride + i, 1);
 }
 
 /* The qkeys of four rows and four queries change from rows of queries to rows of points. */
-static inline void turn(const int32_t *from, int64_t pitch, int32_t *to, int64_t stride)
-{
+static inline void turn(const int32_t *from, int64_t pitch, int32_t *to, int64_t stride) {
     four a = *(const four *)from, b = *(const four *)(from + pitch);
     four c = *(const four *)(from + 2 * pitch), d = *(const four *)(from + 3 * pitch);
     four ab = PICK(a, b, 0, 4, 1, 5), cd = PICK(c, d, 0, 4, 1, 5);
@@ -104,15 +105,16 @@ static inline void turn(const int32_t *from, int64_t pitch, int32_t *to, int64_t
 }
 
 /* Write the qkeys of `count` rows from `first` on, made row after row. */
-static void write_qkeys(const Product *p, const int32_t *made, int64_t first, int64_t count)
-{
-    int64_t pitch = padded(p->n_queries), rows = p->places ? 0 : count / 4 * 4, queries = p->n_queries / 4 * 4;
+static void write_qkeys(const Product *p, const int32_t *made, int64_t first, int64_t count) {
+    int64_t pitch = padded(p->n_queries), rows = p->places ? 0 : count / 4 * 4,
+            queries = p->n_queries / 4 * 4;
     for (int64_t q = 0; q < queries; q += 4)
         for (int64_t i = 0; i < rows; i += 4)
             turn(made + i * pitch + q, pitch, p->qkeys + q * p->stride + first + i, p->stride);
     for (int64_t q = 0; q < p->n_queries; q++)
         for (int64_t i = q < queries ? rows : 0; i < count; i++)
-            p->qkeys[q * p->stride + (p->places ? p->places[first + i] : first + i)] = made[i * pitch + q];
+            p->qkeys[q * p->stride + (p->places ? p->places[first + i] : first + i)] =
+                made[i * pitch + q];
 }
 
 #define REAL float
@@ -124,17 +126,20 @@ static void write_qkeys(const Product *p, const int32_t *made, int64_t first, in
 #define NAME(WORD) WORD##_double
 #include "product_tile.h"
 
-/* qkeys of a block of queries with some rows: the number of row rows[i] goes to place places[i] of each query, or to i.
- * `norms` are the squared lengths of all rows minus a level, `factors` are queries, centred and multiplied by -2. */
-EXPORT void product_qkeys(const void *points, int32_t type, const int32_t *rows, const int32_t *places,
-                          const double *norms, const double *centre, const double *factors, const double *scales,
-                          const double *offsets, int32_t single, double *space, int32_t *qkeys, int64_t n_points,
-                          int64_t width, int64_t n_rows, int64_t n_queries, int64_t n_space, int64_t stride)
-{
+/* qkeys of a block of queries with some rows: the number of row rows[i] goes to place places[i] of
+ * each query, or to i. `norms` are the squared lengths of all rows minus a level, `factors` are
+ * queries, centred and multiplied by -2. */
+EXPORT void product_qkeys(
+    const void *points, int32_t type, const int32_t *rows, const int32_t *places,
+    const double *norms, const double *centre, const double *factors, const double *scales,
+    const double *offsets, int32_t single, double *space, int32_t *qkeys, int64_t n_points,
+    int64_t width, int64_t n_rows, int64_t n_queries, int64_t n_space, int64_t stride
+) {
     (void)n_points;
     if (n_space < product_space(n_queries, width) || (!places && n_rows > stride))
         return;
-    Product product = {points, type, rows, places, centre, norms, scales, offsets, qkeys, n_rows, n_queries, width, stride};
+    Product product = {points,  type,  rows,   places,    centre, norms, scales,
+                       offsets, qkeys, n_rows, n_queries, width,  stride};
     if (single)
         multiply_single(&product, factors, (float *)space);
     else

@@ -1,14 +1,19 @@
-/* Values of regression: points by rank, then the closed form of `games/regression.py` from far to near, in O(N).
+/* Values of regression: points by rank, then the closed form of `games/regression.py` from far to
+ * near, in O(N).
  *
- * The utility is minus a squared error. Over the K nearest, with x the residual y_l - y_test of a point (soft utility)
- * or its target (original), it is a sum of single terms, a sum over pairs, and what coalitions smaller than K add:
+ * The utility is minus a squared error. Over the K nearest, with x the residual y_l - y_test of a
+ * point (soft utility) or its target (original), it is a sum of single terms, a sum over pairs, and
+ * what coalitions smaller than K add:
  *
- *     soft        -((1/K) sum x)^2                      = -(1/K^2) (sum x^2             + 2 sum of pairs x x')  - small
- *     original    -((1/K) sum x - y_test)^2 + y_test^2  = -(1/K^2) (sum x (x - shift)   + 2 sum of pairs x x')
+ *     soft        -((1/K) sum x)^2                      = -(1/K^2) (sum x^2             + 2 sum of
+ *                 pairs x x')  - small
+ *     original    -((1/K) sum x - y_test)^2 + y_test^2  = -(1/K^2) (sum x (x - shift)   + 2 sum of
+ *                 pairs x x')
  *
- * with shift = 2 K y_test, 0 for the soft one. `small` is a polynomial of second degree in x, of which the query gives
- * the coefficients. Ranks are walked block of ties by block of ties; what the farther ranks take away or give is known
- * from two sums. A block of one point, the common case, needs none of the averages over orders inside a block. */
+ * with shift = 2 K y_test, 0 for the soft one. `small` is a polynomial of second degree in x, of
+ * which the query gives the coefficients. Ranks are walked block of ties by block of ties; what the
+ * farther ranks take away or give is known from two sums. A block of one point, the common case,
+ * needs none of the averages over orders inside a block. */
 #include "nearworth.h"
 
 #define AHEAD 16
@@ -25,18 +30,21 @@ struct ranked {
     const uint8_t *first;
     double *x, *before;
     int64_t n;
-    double shift, constant, linear, square; /* constant - x (linear + square x): -small, and the empty coalition */
-    double weight, *sums;                   /* by point: += weight * value */
+    /* constant - x (linear + square x): -small, and the empty coalition */
+    double shift, constant, linear, square;
+    double weight, *sums; /* by point: += weight * value */
 };
 
-/* What the farther ranks add up to: what they give to nearer points that have x, and what they give to all. */
+/* What the farther ranks add up to: what they give to nearer points that have x, and what they give
+ * to all. */
 struct later {
     double per_x, given;
 };
 
-/* `correction`: own, cross, others, pairs, empty (RegressionCorrection in games/coefficients.py). */
-static void gather(struct ranked *r, const double *targets, double target, const double *correction)
-{
+/* `correction`: own, cross, others, pairs, empty (RegressionCorrection in
+ * games/coefficients.py). */
+static void
+gather(struct ranked *r, const double *targets, double target, const double *correction) {
     double from = correction ? target : 0.0, total = 0.0, squares = 0.0;
     for (int64_t i = 0; i < r->n; i++) {
         __builtin_prefetch(targets + r->order[i + AHEAD < r->n ? i + AHEAD : i]);
@@ -48,39 +56,44 @@ static void gather(struct ranked *r, const double *targets, double target, const
     }
     if (!correction)
         return;
-    double own = correction[0], cross = correction[1], others = correction[2], pairs = correction[3];
+    double own = correction[0], cross = correction[1], others = correction[2],
+           pairs = correction[3];
     r->square = own - 2.0 * cross - others + 2.0 * pairs;
     r->linear = 2.0 * (cross - pairs) * total;
-    r->constant = correction[4] * target * target - others * squares - pairs * (total * total - squares);
+    r->constant =
+        correction[4] * target * target - others * squares - pairs * (total * total - squares);
 }
 
-static inline void give(const struct ranked *r, int64_t rank, double x, double given, double per_x)
-{
+static inline void
+give(const struct ranked *r, int64_t rank, double x, double given, double per_x) {
     double value = r->constant + given - x * (per_x + r->linear + r->square * x);
     r->sums[r->order[rank]] += r->weight * value;
 }
 
 /* The value of the point at rank i, tied with no other. */
-static inline struct later value_one(const struct game *g, const struct ranked *r, int64_t i, struct later later)
-{
-    double x = r->x[i], single = (x - r->shift) * g->per_single, nearer = r->before[i] * g->per_pair;
-    double worth = g->worth[i], loss = g->loss[i], pair_worth = g->pair_worth[i], pair_loss = g->pair_loss[i];
+static inline struct later
+value_one(const struct game *g, const struct ranked *r, int64_t i, struct later later) {
+    double x = r->x[i], single = (x - r->shift) * g->per_single,
+           nearer = r->before[i] * g->per_pair;
+    double worth = g->worth[i], loss = g->loss[i], pair_worth = g->pair_worth[i],
+           pair_loss = g->pair_loss[i];
     give(r, i, x, later.given, later.per_x + (single * worth + nearer * pair_worth));
     later.per_x += x * (pair_worth + pair_loss) * g->per_pair;
     later.given += x * (single * loss + nearer * pair_loss);
     return later;
 }
 
-/* The values of the tied points at ranks start..end-1: each sits at each of these ranks equally often, the others
- * exchangeable around it. Sums over ranks are named as in `games/regression.py`: c and d are worth and loss, e and f
- * those of pairs, o the offset of a rank in the block. */
-static struct later value_block(const struct game *g, const struct ranked *r, int64_t start, int64_t end,
-                                struct later later)
-{
+/* The values of the tied points at ranks start..end-1: each sits at each of these ranks equally
+ * often, the others exchangeable around it. Sums over ranks are named as in `games/regression.py`:
+ * c and d are worth and loss, e and f those of pairs, o the offset of a rank in the block. */
+static struct later value_block(
+    const struct game *g, const struct ranked *r, int64_t start, int64_t end, struct later later
+) {
     double size = (double)(end - start), nearer = r->before[start], x = 0.0, xx = 0.0, xz = 0.0;
     double c = 0.0, d = 0.0, od = 0.0, e = 0.0, oe = 0.0, f = 0.0, of = 0.0, oof = 0.0;
     for (int64_t i = start; i < end; i++) {
-        double offset = (double)(i - start), pair_worth = g->pair_worth[i], pair_loss = g->pair_loss[i];
+        double offset = (double)(i - start), pair_worth = g->pair_worth[i],
+               pair_loss = g->pair_loss[i];
         x += r->x[i];
         xx += r->x[i] * r->x[i];
         xz += r->x[i] * (r->x[i] - r->shift);
@@ -95,11 +108,16 @@ static struct later value_block(const struct game *g, const struct ranked *r, in
     }
     double rest = size - 1.0, rest_pairs = size > 2.0 ? rest * (size - 2.0) : 1.0;
     for (int64_t i = start; i < end; i++) {
-        double own = r->x[i], own_z = own * (own - r->shift), other_x = x - own, other = other_x / rest;
+        double own = r->x[i], own_z = own * (own - r->shift), other_x = x - own,
+               other = other_x / rest;
         double other_pair = (other_x * other_x - (xx - own * own)) / rest_pairs;
         double single = own_z * c - (xz - own_z) / rest * od;
-        double pair = own * nearer * e + own * other * oe - other * (nearer + own) * of - other_pair * oof;
-        give(r, i, own, later.given - (single * g->per_single + pair * g->per_pair) / size, later.per_x);
+        double pair =
+            own * nearer * e + own * other * oe - other * (nearer + own) * of - other_pair * oof;
+        give(
+            r, i, own, later.given - (single * g->per_single + pair * g->per_pair) / size,
+            later.per_x
+        );
     }
     later.per_x += x / size * (e + f) * g->per_pair;
     later.given += xz / size * d * g->per_single;
@@ -108,8 +126,7 @@ static struct later value_block(const struct game *g, const struct ranked *r, in
 }
 
 /* From far to near. */
-static void value_ranks(const struct game *game, const struct ranked *ranked)
-{
+static void value_ranks(const struct game *game, const struct ranked *ranked) {
     const struct game g = *game; /* copies, which no store to the sums can change */
     const struct ranked r = *ranked;
     struct later later = {0.0, 0.0};
@@ -126,20 +143,24 @@ static void value_ranks(const struct game *game, const struct ranked *ranked)
     }
 }
 
-/* Values of a block of queries with exact keys, one row each. Points whose key is NaN take no part; all queries of a block
- * have equally many players. `total` gets weight * value added, query after query. `correction` is NULL for the original
- * utility; `order` and `first` stay as they are for the last query. */
-EXPORT void value_regression(const double *keys, const double *targets, const double *query_targets, const double *weights,
-                             int32_t by_index, const double *worth, const double *loss, const double *pair_worth,
-                             const double *pair_loss, double votes, const double *correction, double *total,
-                             uint64_t *items, uint64_t *spare, int32_t *order, uint8_t *first, int64_t n_queries,
-                             int64_t n, int64_t n_players)
-{
+/* Values of a block of queries with exact keys, one row each. Points whose key is NaN take no part;
+ * all queries of a block have equally many players. `total` gets weight * value added, query after
+ * query. `correction` is NULL for the original utility; `order` and `first` stay as they are for
+ * the last query. */
+EXPORT void value_regression(
+    const double *keys, const double *targets, const double *query_targets, const double *weights,
+    int32_t by_index, const double *worth, const double *loss, const double *pair_worth,
+    const double *pair_loss, double votes, const double *correction, double *total, uint64_t *items,
+    uint64_t *spare, int32_t *order, uint8_t *first, int64_t n_queries, int64_t n, int64_t n_players
+) {
     struct game game = {worth, loss, pair_worth, pair_loss, 1.0 / votes, 2.0 / (votes * votes)};
     for (int64_t q = 0; q < n_queries; q++) {
         int64_t present = order_points(keys + q * n, n, by_index, items, spare, order, first);
-        struct ranked ranked = {.order = order, .first = first, .n = present < n_players ? present : n_players};
-        ranked.x = (double *)items, ranked.before = (double *)spare; /* no longer needed for the order */
+        struct ranked ranked = {
+            .order = order, .first = first, .n = present < n_players ? present : n_players
+        };
+        /* no longer needed for the order */
+        ranked.x = (double *)items, ranked.before = (double *)spare;
         ranked.shift = correction ? 0.0 : 2.0 * votes * query_targets[q];
         ranked.weight = weights[q], ranked.sums = total;
         gather(&ranked, targets, query_targets[q], correction);

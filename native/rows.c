@@ -1,16 +1,16 @@
-/* Training rows of any number type, read as doubles: the only file that knows the types one by one. */
+/* Training rows of any number type, read as doubles: the only file that knows the types one by
+ * one. */
 #include "nearworth.h"
 
 const int64_t item_size[] = {4, 8, 1, 1, 2, 2, 4, 4, 8, 8};
 
-#define READ(CODE, TYPE)                                                                                               \
-    case CODE:                                                                                                         \
-        for (int64_t j = 0; j < count; j++)                                                                            \
-            out[j] = (double)((const TYPE *)numbers)[j];                                                               \
+#define READ(CODE, TYPE)                                                                           \
+    case CODE:                                                                                     \
+        for (int64_t j = 0; j < count; j++)                                                        \
+            out[j] = (double)((const TYPE *)numbers)[j];                                           \
         break;
 
-void read_numbers(const void *numbers, int32_t type, int64_t count, double *restrict out)
-{
+void read_numbers(const void *numbers, int32_t type, int64_t count, double *restrict out) {
     switch (type) {
         READ(F4, float)
         READ(F8, double)

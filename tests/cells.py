@@ -1,16 +1,20 @@
-"""Classification from counts: points in cells by distance, most of them never ordered (Theorem H, docs/mathematics.md).
+"""Classification from counts: points in cells by distance, most of them never ordered (Theorem H,
+docs/mathematics.md).
 
-Each cell of a query, near to far, holds some matches and some other points. The cells before a `cut` are resolved:
-their points are in exact order. From the cut on, every point of a cell has the value of a tie, averaged over the
-orders inside the cell. How far is any value from the exact one, at most?
+Each cell of a query, near to far, holds some matches and some other points. The cells before a
+`cut` are resolved: their points are in exact order. From the cut on, every point of a cell has the
+value of a tie, averaged over the orders inside the cell. How far is any value from the exact one,
+at most?
 
-Not known are the order inside a cell and, because keys are approximate, which of two points comes first if their cells
-are at most `tolerance` apart. Of all orders that are left, two are extreme: matches as near as they can be and other
-points as far, and the reverse. What a point loses to matches behind it lies between these two, and what it loses to a
-run of matches is a difference of two worths c. So the error costs O(1) per cell, from far to near and whatever the cut
-is: each query is cut where its own counts allow it.
+Not known are the order inside a cell and, because keys are approximate, which of two points comes
+first if their cells are at most `tolerance` apart. Of all orders that are left, two are extreme:
+matches as near as they can be and other points as far, and the reverse. What a point loses to
+matches behind it lies between these two, and what it loses to a run of matches is a difference of
+two worths c. So the error costs O(1) per cell, from far to near and whatever the cut is: each query
+is cut where its own counts allow it.
 
-The engine does this in compiled code (native/certified.c); this is the form in numpy that it is tested against.
+The engine does this in compiled code (native/certified.c); this is the form in numpy that it is
+tested against.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ from nearworth.games.coefficients import RankWeights
 
 
 class CellValues(NamedTuple):
-    """Values in each cell; for a cut before each cell, what points before it lose to those behind, and the error.
+    """Values in each cell; for a cut before each cell, what points before it lose to those behind,
+    and the error.
 
     The last two have one more entry, for a cut behind the last cell: exact values, so zeros.
     """
@@ -39,18 +44,21 @@ class CellValues(NamedTuple):
         return int(np.flatnonzero(~(np.append(np.inf, self.error) <= max_error))[-1])
 
 
-def cell_values(matches: IntVector, others: IntVector, weights: RankWeights, tolerance: int = 1) -> CellValues:
+def cell_values(
+    matches: IntVector, others: IntVector, weights: RankWeights, tolerance: int = 1
+) -> CellValues:
     """Values and errors of one query without what the soft utility adds, which depends on no order.
 
-    Two points are in the right order if their cells are more than `tolerance` apart: 0 if the cells come from exact
-    distances, 1 if no cell is narrower than twice the largest error of a key.
+    Two points are in the right order if their cells are more than `tolerance` apart: 0 if the cells
+    come from exact distances, 1 if no cell is narrower than twice the largest error of a key.
     """
     cells = Cells(matches, others, weights, tolerance)
     match, other, lost = cells.as_ties()
     unresolved = cells.error_of_unresolved(match, other)
     error = np.append(np.maximum.accumulate(unresolved[::-1])[::-1], 0.0)
     error = np.maximum(error, cells.error_of_resolved(lost))
-    # The proof needs losses d that do not increase, beginning with the first rank at which a point may be misplaced.
+    # The proof needs losses d that do not increase, beginning with the first rank at which a point
+    # may be misplaced.
     error[cells.ranks(-tolerance) < weights.loss.argmax()] = np.inf
     error[-1] = 0.0
     return CellValues(match, other, lost, error)
@@ -59,13 +67,24 @@ def cell_values(matches: IntVector, others: IntVector, weights: RankWeights, tol
 class Cells:
     """Counts before each cut, c by rank, and what matches take in the two extreme orders."""
 
-    def __init__(self, matches: IntVector, others: IntVector, weights: RankWeights, tolerance: int) -> None:
-        self._matches, self._others = (np.append(0, np.cumsum(counts, dtype=np.intp)) for counts in (matches, others))
+    def __init__(
+        self, matches: IntVector, others: IntVector, weights: RankWeights, tolerance: int
+    ) -> None:
+        self._matches, self._others = (
+            np.append(0, np.cumsum(counts, dtype=np.intp)) for counts in (matches, others)
+        )
         self._tolerance = tolerance
-        self._worth = np.concatenate([weights.worth[:1], weights.worth, [0.0]])  # by rank; N + 1 is read, not used
-        # What matches take if they come as near as they can and other points as far, and the reverse.
-        self._most = self._sums(self._run(self.matches(), self.matches(1), self.others(-tolerance))[:-1])
-        self._least = self._sums(self._run(self.matches(), self.matches(1), self.others(tolerance + 1))[:-1])
+        self._worth = np.concatenate(
+            [weights.worth[:1], weights.worth, [0.0]]
+        )  # by rank; N + 1 is read, not used
+        # What matches take if they come as near as they can and other points as far, and the
+        # reverse.
+        self._most = self._sums(
+            self._run(self.matches(), self.matches(1), self.others(-tolerance))[:-1]
+        )
+        self._least = self._sums(
+            self._run(self.matches(), self.matches(1), self.others(tolerance + 1))[:-1]
+        )
 
     def matches(self, shift: int = 0) -> IntVector:
         """Matches before each cut, or before the one so many cells behind it."""
@@ -78,7 +97,9 @@ class Cells:
         return self.matches(shift) + self.others(shift)
 
     def as_ties(self) -> tuple[FloatVector, FloatVector, FloatVector]:
-        """Values of matches and of other points in each cell, and what points before each cut lose to those behind."""
+        """Values of matches and of other points in each cell, and what points before each cut lose
+        to those behind.
+        """
         worth, start, end = self._worth, self.ranks()[:-1], self.ranks(1)[:-1]
         size, matches = end - start, np.diff(self._matches)
         total = np.diff(np.cumsum(worth)[self.ranks()])
@@ -105,8 +126,11 @@ class Cells:
         """The largest error of a point before each cut."""
         s, worth, most, least = self._tolerance, self._worth, self._most, self._least
         behind = self.ranks(s) - self.ranks()  # so many points beyond the cut may belong before it
-        pushed = self._run(self.ranks(-s), self.ranks()) - self._run(self.ranks(-s), self.ranks(), behind)
-        # Only points within the tolerance of the cut are pushed back by those, or lose to fewer of them.
+        pushed = self._run(self.ranks(-s), self.ranks()) - self._run(
+            self.ranks(-s), self.ranks(), behind
+        )
+        # Only points within the tolerance of the cut are pushed back by those, or lose to fewer of
+        # them.
         match_near, other_near = self.matches() > self.matches(-s), self.others() > self.others(-s)
         lost_least = np.where(other_near, _shifted(least, s), least)
         kept_least = np.where(
@@ -115,7 +139,9 @@ class Cells:
             worth[self.matches(s) + self.others()] - _shifted(most, s),
         )
         kept = worth[self.ranks()] - lost  # what a match at the last rank before the cut is worth
-        error = np.maximum(match_near * pushed + lost - lost_least, other_near * pushed + kept - kept_least)
+        error = np.maximum(
+            match_near * pushed + lost - lost_least, other_near * pushed + kept - kept_least
+        )
         return np.where(self.ranks() > 0, error, 0.0)
 
     def _run(self, first: IntVector, last: IntVector, before: Any = 0) -> FloatVector:

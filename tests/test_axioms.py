@@ -17,7 +17,10 @@ def blobs(rng, n, n_val, task, dimensions=3):
     X, X_val = rng.normal(size=(n, dimensions)), rng.normal(size=(n_val, dimensions))
     X[n // 2 :: 7] = np.round(X[n // 2 :: 7], 1)
     X[1 : n // 5 : 3] = X[0 : n // 5 - 1 : 3][: len(X[1 : n // 5 : 3])]
-    target, target_val = X[:, 0] + 0.5 * rng.normal(size=n), X_val[:, 0] + 0.5 * rng.normal(size=n_val)
+    target, target_val = (
+        X[:, 0] + 0.5 * rng.normal(size=n),
+        X_val[:, 0] + 0.5 * rng.normal(size=n_val),
+    )
     if task == "regression":
         return X, 3 + target, X_val, 3 + target_val
     return X, np.digitize(target, [-0.5, 0.5]), X_val, np.digitize(target_val, [-0.5, 0.5])
@@ -29,7 +32,9 @@ def gain(task, utility, X, y, X_val, y_val, k):
         predicted = KNeighborsRegressor(k).fit(X, y).predict(X_val)
         return np.mean(y_val**2 - (predicted - y_val) ** 2)
     votes = KNeighborsClassifier(k).fit(X, y)
-    right = votes.predict_proba(X_val)[np.arange(len(y_val)), np.searchsorted(votes.classes_, y_val)]
+    right = votes.predict_proba(X_val)[
+        np.arange(len(y_val)), np.searchsorted(votes.classes_, y_val)
+    ]
     return np.mean(right) - (1 / len(votes.classes_) if utility == "soft" else 0)
 
 
@@ -52,7 +57,10 @@ def test_efficiency_with_ties_does_not_depend_on_their_order(task, n, rng):
     total = nw.knn_shapley(X, y, X_val, y_val, 5, task=task).sum()
     order = rng.permutation(n)
     again = nw.knn_shapley(X[order], y[order], X_val, y_val, 5, task=task).sum()
-    by_index = [nw.knn_shapley(X[o], y[o], X_val, y_val, 5, task=task, ties="index").sum() for o in _orders(rng, n)]
+    by_index = [
+        nw.knn_shapley(X[o], y[o], X_val, y_val, 5, task=task, ties="index").sum()
+        for o in _orders(rng, n)
+    ]
     assert total == pytest.approx(again, abs=1e-10)
     if task == "classification":  # the mean over orders lies among them
         assert min(by_index) - 1e-10 <= total <= max(by_index) + 1e-10
@@ -70,7 +78,9 @@ def test_symmetry_identical_rows_with_identical_labels(task, semivalue, n, rng):
     X[n // 2 :], y[n // 2 :] = X[: n // 2], y[: n // 2]
     order = rng.permutation(n)
     values = np.empty(n)
-    values[order] = nw.knn_shapley(X[order], y[order], X_val, y_val, 5, task=task, semivalue=semivalue)
+    values[order] = nw.knn_shapley(
+        X[order], y[order], X_val, y_val, 5, task=task, semivalue=semivalue
+    )
     np.testing.assert_array_equal(values[: n // 2], values[n // 2 :])
 
 
@@ -86,7 +96,9 @@ def test_symmetry_in_self_valuation(task, rng):
 
 
 def test_null_player_original_utility(rng):
-    """A label that no validation point has, on the farthest points, changes nothing: it is worth exactly 0."""
+    """A label that no validation point has, on the farthest points, changes nothing: it is worth
+    exactly 0.
+    """
     X, X_val = rng.normal(size=(2_000, 2)), rng.normal(size=(20, 2))
     y, y_val = rng.integers(0, 2, 2_000), rng.integers(0, 2, 20)
     X[-50:] += 1e4
@@ -100,8 +112,13 @@ def test_linearity_in_the_validation_set(task, rng):
     X, y, X_val, y_val = blobs(rng, 2_000, 150, task)
     est = nw.KNNShapley(5, task=task).fit(X, y)
     whole = est.value(X_val, y_val).values
-    parts = [est.value(X_val[s], y_val[s]).values for s in (slice(0, 30), slice(30, 110), slice(110, 150))]
-    np.testing.assert_allclose(np.average(parts, axis=0, weights=[30, 80, 40]), whole, rtol=0, atol=1e-14 * 40)
+    parts = [
+        est.value(X_val[s], y_val[s]).values
+        for s in (slice(0, 30), slice(30, 110), slice(110, 150))
+    ]
+    np.testing.assert_allclose(
+        np.average(parts, axis=0, weights=[30, 80, 40]), whole, rtol=0, atol=1e-14 * 40
+    )
     doubled = est.value(X_val, y_val, np.full(150, 2.0)).values
     np.testing.assert_array_equal(doubled, whole)
     twice = est.value(np.vstack([X_val, X_val[:10]]), np.concatenate([y_val, y_val[:10]])).values
@@ -116,7 +133,9 @@ def test_input_order_does_not_matter(task, n, rng):
     values = nw.knn_shapley(X, y, X_val, y_val, 5, task=task)
     order, order_val = rng.permutation(n), rng.permutation(10)
     shuffled = np.empty(n)
-    shuffled[order] = nw.knn_shapley(X[order], y[order], X_val[order_val], y_val[order_val], 5, task=task)
+    shuffled[order] = nw.knn_shapley(
+        X[order], y[order], X_val[order_val], y_val[order_val], 5, task=task
+    )
     np.testing.assert_allclose(shuffled, values, rtol=0, atol=1e-12 * np.abs(values).max())
 
 
@@ -124,8 +143,12 @@ def test_soft_and_original_differ_by_a_class_constant(rng):
     """Corollary B of the formulas, which explains the paper's whole comparison."""
     X, y, X_val, y_val = blobs(rng, 2_000, 90, "classification")
     n, k, c = 2_000, 7, 3
-    difference = nw.knn_shapley(X, y, X_val, y_val, k) - nw.knn_shapley(X, y, X_val, y_val, k, utility="original")
+    difference = nw.knn_shapley(X, y, X_val, y_val, k) - nw.knn_shapley(
+        X, y, X_val, y_val, k, utility="original"
+    )
     share = np.bincount(y_val, minlength=c) / len(y_val)
     harmonic = sum(1 / j for j in range(2, k + 1))
-    expected = harmonic / (n - 1) * (share[y] - share @ np.bincount(y, minlength=c) / n) - 1 / (c * n)
+    expected = harmonic / (n - 1) * (share[y] - share @ np.bincount(y, minlength=c) / n) - 1 / (
+        c * n
+    )
     np.testing.assert_allclose(difference, expected, rtol=0, atol=1e-15)

@@ -1,4 +1,6 @@
-"""The side-by-side run with other packages: what it makes of measurements. No package is run here."""
+"""The side-by-side run with other packages: what it makes of measurements. No package is run
+here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / "benchmarks" / "peers"
-pytestmark = pytest.mark.skipif(not PEERS.exists(), reason="benchmarks are not part of the source distribution")
+pytestmark = pytest.mark.skipif(
+    not PEERS.exists(), reason="benchmarks are not part of the source distribution"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +31,33 @@ def results():
 
     far, near = Agreement(1.0, 0.5, 0.5, 0.5, 0.4), Agreement(1.0, 1e-9, 1e-9, 1e-9, 1.0)
     rows = (
-        Row("nearworth", "nearworth", "g", "2026-01-01", one_core=timing(2.0), all_cores=timing(1.0), first_call=3.0),
-        Row("quick", "Quick", "g", "2026-01-02", one_core=timing(0.5), agreement=far, versions={"quick": "1.0"}),
-        Row("slow", "Slow", "g", "2026-01-02", one_core=timing(80.0, 7), all_cores=timing(90.0), agreement=near),
+        Row(
+            "nearworth",
+            "nearworth",
+            "g",
+            "2026-01-01",
+            one_core=timing(2.0),
+            all_cores=timing(1.0),
+            first_call=3.0,
+        ),
+        Row(
+            "quick",
+            "Quick",
+            "g",
+            "2026-01-02",
+            one_core=timing(0.5),
+            agreement=far,
+            versions={"quick": "1.0"},
+        ),
+        Row(
+            "slow",
+            "Slow",
+            "g",
+            "2026-01-02",
+            one_core=timing(80.0, 7),
+            all_cores=timing(90.0),
+            agreement=near,
+        ),
         Row("broken", "Broken", "g", "2026-01-02", reason="does not install"),
     )
     problem = {"n_train": 10, "n_val": 5, "dimensions": 2, "classes": 2}
@@ -71,7 +99,9 @@ def test_times_of_some_validation_points_are_scaled_and_marked():
     report = {"wall": 2.0, "cpu": 1.0, "runs": 1, "peak_mb": 5.0, "n_val": 10}
     assert Timing.scaled(report, 100) == Timing(20.0, 10.0, 1, 5.0, measured_on=10)
     assert Timing.scaled(report, 10).measured_on is None
-    assert Timing.scaled(report | {"n_val": None}, 100).wall == 2.0  # no validation set, nothing to scale
+    assert (
+        Timing.scaled(report | {"n_val": None}, 100).wall == 2.0
+    )  # no validation set, nothing to scale
 
 
 def test_ratios_are_of_cpu_time_and_of_the_shorter_wait(results):
@@ -99,7 +129,10 @@ def test_the_best_of_two_runs_is_kept_for_the_same_versions_only(results):
 
     old = results.rows[0]
     one, every = old.one_core, old.all_cores
-    now = {"one_core": replace(one, wall=one.wall * 3, cpu=one.cpu / 3), "all_cores": replace(every, measured_on=4)}
+    now = {
+        "one_core": replace(one, wall=one.wall * 3, cpu=one.cpu / 3),
+        "all_cores": replace(every, measured_on=4),
+    }
     new = replace(old, date="2026-03-03", first_call=None, **now)
     best = replace(one, cpu=one.cpu / 3, runs=6)
     assert old.improved_by(new) == replace(new, one_core=best, first_call=old.first_call)
@@ -121,7 +154,13 @@ def test_the_table_has_a_line_for_everybody_even_the_broken(results):
 
 @pytest.mark.parametrize(
     ("number", "count", "written"),
-    [(0.14399, 3, "0.144"), (9.999, 3, "10.0"), (71.25, 2, "71"), (4321.0, 2, "4,300"), (0.58, 3, "0.580")],
+    [
+        (0.14399, 3, "0.144"),
+        (9.999, 3, "10.0"),
+        (71.25, 2, "71"),
+        (4321.0, 2, "4,300"),
+        (0.58, 3, "0.580"),
+    ],
 )
 def test_numbers_are_rounded_to_digits(number, count, written):
     from results import digits
@@ -204,7 +243,9 @@ def test_a_peer_that_cannot_be_had_is_a_row_with_the_reason(tmp_path):
     import run
 
     bench = run.Bench(run.make_data(20, 5), tmp_path, repeats=1, time_limit=1.0)
-    row = run.row(bench, environments.Peer("gone", "Gone", environments.K5, ("0.1",), (("gone==1.0",),)))
+    row = run.row(
+        bench, environments.Peer("gone", "Gone", environments.K5, ("0.1",), (("gone==1.0",),))
+    )
     assert row.reason == "needs Python 0.1, not found on this machine"
     assert row.fastest is None
 

@@ -1,4 +1,6 @@
-"""Dask clusters that lose workers, schedulers and clients: the same bits, or a clear word and nothing lost."""
+"""Dask clusters that lose workers, schedulers and clients: the same bits, or a clear word and
+nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("das
 
 @pytest.fixture(scope="module")
 def cluster():
-    with dask.LocalCluster(2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster:
+    with dask.LocalCluster(
+        2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+    ) as cluster:
         yield cluster
 
 
@@ -53,7 +57,9 @@ def pids(client):
 
 
 def at_first(action):
-    """A progress callback that acts once, when the first shard is done and others are being worked on."""
+    """A progress callback that acts once, when the first shard is done and others are being
+    worked on.
+    """
     acted = []
 
     def progress(done, total):
@@ -86,7 +92,10 @@ def test_accidents_do_not_show(accident, client, rng):
     est.progress = at_first(lambda: ACCIDENTS[accident](workers))
     valuation = est.value(X_val, y_val, executor=client)
     assert est.progress.acted
-    same(valuation, nw.KNNShapley(3, metric="manhattan", standard_errors=True).fit(X, y).value(X_val, y_val))
+    same(
+        valuation,
+        nw.KNNShapley(3, metric="manhattan", standard_errors=True).fit(X, y).value(X_val, y_val),
+    )
 
 
 @pytest.mark.long
@@ -99,7 +108,9 @@ def test_a_shard_that_raises_is_named(client):
     X, y, X_val = np.zeros((5, 1)) + 2, [0, 1, 0, 1, 0], np.zeros((200, 1))
     X_val[150] = 4
     est = nw.KNNShapley(metric=bad_metric).fit(X, y)
-    with pytest.raises(RuntimeError, match="A worker failed on validation points 128 to 191: ArithmeticError: four"):
+    with pytest.raises(
+        RuntimeError, match="A worker failed on validation points 128 to 191: ArithmeticError: four"
+    ):
         est.value(X_val, np.zeros(200, dtype=int), executor=client)
 
 
@@ -107,7 +118,9 @@ def test_a_shard_that_raises_is_named(client):
 def test_a_client_that_goes_away(cluster, rng, tmp_path):
     X, y, X_val, y_val = data(rng, n_val=1300)
     with dask.Client(cluster) as client, pytest.raises(InterruptedByUserError):
-        slow_estimator(X, y, progress=interrupt_after(64)).value(X_val, y_val, executor=client, checkpoint=tmp_path)
+        slow_estimator(X, y, progress=interrupt_after(64)).value(
+            X_val, y_val, executor=client, checkpoint=tmp_path
+        )
     with dask.Client(cluster) as client:
         valuation = slow_estimator(X, y).value(X_val, y_val, executor=client, checkpoint=tmp_path)
     assert 64 <= valuation.resumed < 1300
@@ -125,7 +138,10 @@ def dask_process(*arguments):
     code = "from dask.__main__ import main; main()"
     environment = os.environ | {"PYTHONPATH": str(Path(nw.__file__).parents[1])}
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         yield process
@@ -141,13 +157,24 @@ def test_a_scheduler_that_is_restarted(rng, tmp_path):
     address = f"tcp://127.0.0.1:{port}"
     scheduler = ("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
     worker = ("worker", address, "--nthreads", "2", "--no-nanny", "--no-dashboard")
-    with dask_process(*scheduler) as first, dask_process(*worker), dask.Client(address, timeout=30) as client:
+    with (
+        dask_process(*scheduler) as first,
+        dask_process(*worker),
+        dask.Client(address, timeout=30) as client,
+    ):
         est = slow_estimator(X, y, progress=at_first(first.kill))
-        with pytest.raises(RuntimeError, match=r"failed on validation points .*\(a checkpoint keeps what is finished"):
+        with pytest.raises(
+            RuntimeError,
+            match=r"failed on validation points .*\(a checkpoint keeps what is finished",
+        ):
             est.value(X_val, y_val, executor=client, checkpoint=tmp_path, checkpoint_interval=0)
         first.wait()
         client._timeout = 0.1  # nobody will answer
-    with dask_process(*scheduler), dask_process(*worker), dask.Client(address, timeout=30) as client:
+    with (
+        dask_process(*scheduler),
+        dask_process(*worker),
+        dask.Client(address, timeout=30) as client,
+    ):
         valuation = slow_estimator(X, y).value(X_val, y_val, executor=client, checkpoint=tmp_path)
     assert 64 <= valuation.resumed < 1300
     same(valuation, nw.KNNShapley(3, metric="manhattan").fit(X, y).value(X_val, y_val))
@@ -164,7 +191,9 @@ def files(rng, tmp_path):
 @pytest.mark.long
 def test_from_the_command_line(cluster, files, tmp_path):
     here = CliRunner().invoke(main, ["value", *files, "-q"])
-    there = CliRunner().invoke(main, ["value", *files, "-q", "--cluster", cluster.scheduler_address])
+    there = CliRunner().invoke(
+        main, ["value", *files, "-q", "--cluster", cluster.scheduler_address]
+    )
     assert (here.exit_code, there.exit_code) == (0, 0)
     assert here.stdout == there.stdout
 
@@ -176,9 +205,12 @@ def test_what_cannot_be_reached_is_one_line(files, monkeypatch):
         return result.stderr.splitlines()[-1]
 
     monkeypatch.setattr("nearworth.cli.value.PATIENCE", 0.5)
-    assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in last_line("--cluster", "tcp://127.0.0.1:9")
+    assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in last_line(
+        "--cluster", "tcp://127.0.0.1:9"
+    )
     assert "no Dask scheduler answers at 'nonsense'" in last_line("--cluster", "nonsense")
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert (
-        last_line("--cluster", "tcp://127.0.0.1:9") == "nearworth: --cluster needs Dask: pip install 'nearworth[dask]'"
+        last_line("--cluster", "tcp://127.0.0.1:9")
+        == "nearworth: --cluster needs Dask: pip install 'nearworth[dask]'"
     )

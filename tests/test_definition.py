@@ -23,7 +23,9 @@ def by_permutations(utility, n):
     for order in orders:
         for position, player in enumerate(order):
             before = tuple(sorted(order[:position]))
-            values[player] += Fraction(utility(tuple(sorted((*before, player))))) - Fraction(utility(before))
+            values[player] += Fraction(utility(tuple(sorted((*before, player))))) - Fraction(
+                utility(before)
+            )
     return [value / len(orders) for value in values]
 
 
@@ -56,7 +58,9 @@ def test_floats_give_floats():
 def test_additive_game_has_its_weights_under_every_semivalue():
     weights = [3, -1, 4, 1, -5]
     for semivalue in ("shapley", "banzhaf", "loo", ("beta", 4, 1), ("beta", 0.5, 2.5)):
-        values = exact_shapley(lambda subset: sum(weights[i] for i in subset), 5, semivalue=semivalue)
+        values = exact_shapley(
+            lambda subset: sum(weights[i] for i in subset), 5, semivalue=semivalue
+        )
         assert list(values) == weights
 
 
@@ -69,7 +73,14 @@ def test_beta_one_one_is_shapley_and_weights_are_a_law():
     assert subset_weights(("beta", 1, 1), 7) == subset_weights("shapley", 7)
     from math import comb
 
-    for semivalue in ("shapley", "banzhaf", "loo", ("beta", 4, 1), ("beta", 1, 16), ("beta", 0.25, 3)):
+    for semivalue in (
+        "shapley",
+        "banzhaf",
+        "loo",
+        ("beta", 4, 1),
+        ("beta", 1, 16),
+        ("beta", 0.25, 3),
+    ):
         assert sum(comb(6, s) * w for s, w in enumerate(subset_weights(semivalue, 7))) == 1
 
 
@@ -109,7 +120,9 @@ def test_refuses_a_utility_that_is_no_number():
 )
 def test_classification(subset, soft, original):
     assert knn_utility(subset, DISTANCES, LABELS, "a", n_neighbors=2, n_classes=3) == soft
-    assert knn_utility(subset, DISTANCES, LABELS, "a", n_neighbors=2, utility="original") == original
+    assert (
+        knn_utility(subset, DISTANCES, LABELS, "a", n_neighbors=2, utility="original") == original
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +137,9 @@ def test_classification(subset, soft, original):
 def test_regression(subset, soft, original):
     data = DISTANCES, TARGETS, Fraction(3)
     assert knn_utility(subset, *data, n_neighbors=2, task="regression") == soft
-    assert knn_utility(subset, *data, n_neighbors=2, task="regression", utility="original") == original
+    assert (
+        knn_utility(subset, *data, n_neighbors=2, task="regression", utility="original") == original
+    )
 
 
 def test_tied_points_are_averaged_over_the_ways_to_choose():
@@ -133,16 +148,31 @@ def test_tied_points_are_averaged_over_the_ways_to_choose():
     value = knn_utility((0, 1, 2, 3), distances, labels, "a", n_neighbors=2, n_classes=2)
     assert value == Fraction(1, 2) * Fraction(2, 3)
     # Squared errors are averaged, not predictions: the mean of 0 and 4, not the square of the mean.
-    assert knn_utility((0, 1), [7, 7], [Fraction(1), Fraction(3)], Fraction(1), n_neighbors=1, task="regression") == -2
+    assert (
+        knn_utility(
+            (0, 1),
+            [7, 7],
+            [Fraction(1), Fraction(3)],
+            Fraction(1),
+            n_neighbors=1,
+            task="regression",
+        )
+        == -2
+    )
 
 
 def test_ties_by_index_take_the_earlier_point():
-    assert knn_utility((0, 1), [5, 5], ["b", "a"], "a", n_neighbors=1, n_classes=2, ties="index") == 0
-    assert knn_utility((1, 0), [5, 5], ["a", "b"], "a", n_neighbors=1, n_classes=2, ties="index") == 1
+    assert (
+        knn_utility((0, 1), [5, 5], ["b", "a"], "a", n_neighbors=1, n_classes=2, ties="index") == 0
+    )
+    assert (
+        knn_utility((1, 0), [5, 5], ["a", "b"], "a", n_neighbors=1, n_classes=2, ties="index") == 1
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong"), [("ties", "indx"), ("n_neighbors", 0), ("task", "regresion"), ("utility", "sofft")]
+    ("name", "wrong"),
+    [("ties", "indx"), ("n_neighbors", 0), ("task", "regresion"), ("utility", "sofft")],
 )
 def test_refuses_what_it_does_not_know(name, wrong):
     with pytest.raises(ValueError, match=name):

@@ -18,7 +18,9 @@ import nearworth as nw
 from nearworth.cli import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md")]
+)
 
 
 def name(page: Path | str) -> str:
@@ -33,16 +35,23 @@ class Block(NamedTuple):
 
 
 BLOCK = re.compile(
-    r"(?:^<!-- needs: (?P<needs>\w+) -->\n)?^```python\n(?P<code>.*?)^```\n(?:\n?^```output\n(?P<output>.*?)^```$)?"
+    r"(?:^<!-- needs: (?P<needs>\w+)"
+    r" -->\n)?^```python\n(?P<code>.*?)^```\n(?:\n?^```output\n(?P<output>.*?)^```$)?"
     r"|^<!-- test\n(?P<hidden>.*?)^-->$",
     flags=re.M | re.S,
 )
 
 
 def blocks(page: Path, extra: str = "") -> list[Block]:
-    """The page's examples and the checks hidden in comments; those below `needs: PACKAGE` only for that package."""
+    """The page's examples and the checks hidden in comments; those below `needs: PACKAGE` only for
+    that package.
+    """
     found = BLOCK.finditer(page.read_text())
-    return [Block(m["code"] or m["hidden"], m["output"]) for m in found if (m["needs"] or "") in ("", extra)]
+    return [
+        Block(m["code"] or m["hidden"], m["output"])
+        for m in found
+        if (m["needs"] or "") in ("", extra)
+    ]
 
 
 def extras(page: Path) -> set[str]:
@@ -51,7 +60,11 @@ def extras(page: Path) -> set[str]:
 
 # Pages whose examples take many seconds.
 LONG = {ROOT / "docs" / "howto" / "coming-from-cleanlab.md"}
-WITH_EXAMPLES = [pytest.param(page, marks=pytest.mark.long) if page in LONG else page for page in PAGES if blocks(page)]
+WITH_EXAMPLES = [
+    pytest.param(page, marks=pytest.mark.long) if page in LONG else page
+    for page in PAGES
+    if blocks(page)
+]
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name)
@@ -61,7 +74,9 @@ def test_examples(page, tmp_path, monkeypatch):
     run(page, blocks(page))
 
 
-@pytest.mark.parametrize(("page", "package"), [(p, e) for p in PAGES for e in sorted(extras(p))], ids=name)
+@pytest.mark.parametrize(
+    ("page", "package"), [(p, e) for p in PAGES for e in sorted(extras(p))], ids=name
+)
 def test_examples_with_other_packages(page, package, tmp_path, monkeypatch):
     pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -116,7 +131,11 @@ def test_every_public_name_is_in_the_reference():
     assert headings == modules
     for module in modules:
         public = getattr(getattr(nw, module), "__all__", ["check_searcher", "check_values"])
-        missing = {part for part in public if f"{module}.{part}" not in documented and part not in documented}
+        missing = {
+            part
+            for part in public
+            if f"{module}.{part}" not in documented and part not in documented
+        }
         assert not missing, f"nearworth.{module} has {missing}, the reference does not"
 
 
@@ -124,7 +143,18 @@ def test_the_example_gives_what_is_beside_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = "suspects.csv"
     with pytest.raises(SystemExit) as left:
-        main(["detect", str(ROOT / "examples" / "wines.csv"), "-t", "grape", "--id", "bottle", "-o", found])
+        main(
+            [
+                "detect",
+                str(ROOT / "examples" / "wines.csv"),
+                "-t",
+                "grape",
+                "--id",
+                "bottle",
+                "-o",
+                found,
+            ]
+        )
     assert not left.value.code
 
     def suspects(path):
@@ -148,13 +178,23 @@ def test_commands_and_options_exist(page):
     for line in command_lines(page):
         words = re.findall(r"'[^']*'|\S+", line)[1:]
         command = main.commands.get(words[0].split("|")[0], main)
-        while isinstance(command, click.Group) and command is not main and words[1:] and words[1] in command.commands:
+        while (
+            isinstance(command, click.Group)
+            and command is not main
+            and words[1:]
+            and words[1] in command.commands
+        ):
             words, command = words[1:], command.commands[words[1]]
-        known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+        known = {option for parameter in command.params for option in parameter.opts} | {
+            "--help",
+            "-h",
+        }
         for word in words:
             if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word):
                 assert word.split("=")[0] in known, f"{page.name}: {line}: there is no {word}"
-        assert command is not main or words[0].startswith("-"), f"{page.name}: {line}: there is no such command"
+        assert command is not main or words[0].startswith("-"), (
+            f"{page.name}: {line}: there is no such command"
+        )
 
 
 @pytest.mark.parametrize("folder", ["decisions", "decisions/history"])

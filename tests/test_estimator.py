@@ -22,9 +22,15 @@ from sklearn.utils.validation import check_is_fitted
 import nearworth as nw
 from nearworth.inputs.parameters import PARAMETERS
 
-with warnings.catch_warnings():  # it has the manners of a BaseEstimator without being one: decision 022
-    warnings.filterwarnings("ignore", "Estimator KNNShapley does not inherit from `sklearn.base.BaseEstimator`")
-    scikit_learns_checks = parametrize_with_checks([nw.KNNShapley(), nw.KNNShapley(task="regression")])
+with (
+    warnings.catch_warnings()
+):  # it has the manners of a BaseEstimator without being one: decision 022
+    warnings.filterwarnings(
+        "ignore", "Estimator KNNShapley does not inherit from `sklearn.base.BaseEstimator`"
+    )
+    scikit_learns_checks = parametrize_with_checks(
+        [nw.KNNShapley(), nw.KNNShapley(task="regression")]
+    )
 
 
 @scikit_learns_checks

@@ -1,4 +1,6 @@
-"""A short run of the fuzzer, with the libraries as they are, and with libraries that watch every access to memory."""
+"""A short run of the fuzzer, with the libraries as they are, and with libraries that watch every
+access to memory.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,20 @@ SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recove
 
 
 def fuzz(variant, n_cases, **variables):
-    command = [sys.executable, str(ROOT / "tests" / "fuzz_native.py"), "--seed", "0", "--cases", str(n_cases)]
+    command = [
+        sys.executable,
+        str(ROOT / "tests" / "fuzz_native.py"),
+        "--seed",
+        "0",
+        "--cases",
+        str(n_cases),
+    ]
     return subprocess.run(
-        command, env=os.environ | {"NEARWORTH_NATIVE": variant} | variables, capture_output=True, text=True, check=False
+        command,
+        env=os.environ | {"NEARWORTH_NATIVE": variant} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -42,7 +55,9 @@ def libasan(compiler):
         pytest.skip("the sanitizers are loaded by LD_PRELOAD, which is for Linux")
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not there")
-    named = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
+    named = subprocess.run(
+        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout
     if not Path(named.strip()).is_absolute():
         pytest.skip(f"{compiler} comes without AddressSanitizer")
     return named.strip()
@@ -52,7 +67,10 @@ def libasan(compiler):
 def test_no_access_is_out_of_bounds_and_nothing_is_undefined(tmp_path):
     """One test for all variants, because the libraries take half a minute to make."""
     watch = {"LD_PRELOAD": libasan("gcc"), "NEARWORTH_NATIVE_FOLDER": str(tmp_path)}
-    watch |= {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}  # Python itself leaks
+    watch |= {
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }  # Python itself leaks
     command = [sys.executable, str(ROOT / "hatch_build.py"), str(tmp_path), *SANITIZERS]
     subprocess.run(command, check=True, env=os.environ | {"CC": "gcc"})
     for variant in variants_here()[1:]:

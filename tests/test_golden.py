@@ -1,4 +1,6 @@
-"""The numbers of today: every configuration gives what is stored in golden/values.npz, recorded by golden/record.py."""
+"""The numbers of today: every configuration gives what is stored in golden/values.npz, recorded by
+golden/record.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from golden.configurations import CONFIGURATIONS, TOLERANCE, compute, difference, generic, load, regression, tied
+from golden.configurations import (
+    CONFIGURATIONS,
+    TOLERANCE,
+    compute,
+    difference,
+    generic,
+    load,
+    regression,
+    tied,
+)
 
 STORED = load()
 
@@ -22,12 +33,20 @@ def test_the_numbers_are_those_recorded(name, tmp_path):
     if "faiss" in name:
         pytest.importorskip("faiss")
     if name == "the paper's split":
-        pytest.importorskip("paper", reason="benchmarks/paper.py is not part of the source distribution")
+        pytest.importorskip(
+            "paper", reason="benchmarks/paper.py is not part of the source distribution"
+        )
     found, expected = compute(name, tmp_path), STORED[name]
     wrong = {array: "not there any more" for array in expected if array not in found}
     wrong |= {array: "not recorded" for array in found if array not in expected}
-    wrong |= {array: difference(array, expected[array], found[array]) for array in expected if array in found}
-    lines = [f"configuration {name!r}, array {array!r}: {what}" for array, what in wrong.items() if what]
+    wrong |= {
+        array: difference(array, expected[array], found[array])
+        for array in expected
+        if array in found
+    }
+    lines = [
+        f"configuration {name!r}, array {array!r}: {what}" for array, what in wrong.items() if what
+    ]
     assert not lines, "\n".join(lines)
 
 
@@ -35,7 +54,9 @@ def test_what_counts_as_a_difference():
     numbers = np.array([1.0, -4.0, np.nan, np.inf])
     assert difference("a", numbers, numbers.copy()) is None
     assert difference("a", numbers, numbers + 2 * TOLERANCE) is None
-    assert "1 of 4 entries differ" in difference("a", numbers, np.array([1.0 + 8 * TOLERANCE, -4.0, np.nan, np.inf]))
+    assert "1 of 4 entries differ" in difference(
+        "a", numbers, np.array([1.0 + 8 * TOLERANCE, -4.0, np.nan, np.inf])
+    )
     assert difference("fitted a", numbers, np.array([1.0 + 1e-10, -4.0, np.nan, np.inf])) is None
     assert "first at (2,)" in difference("a", numbers, np.array([1.0, -4.0, 0.0, np.inf]))
     assert "first at (3,)" in difference("a", numbers, np.array([1.0, -4.0, np.nan, -np.inf]))
@@ -108,4 +129,6 @@ def test_the_same_bits_however_the_work_is_done(kind, way, tmp_path):
     found = WAYS[way](make, *data, tmp_path)
     for array in ("values", "standard_errors", "lower", "upper"):
         one, other = getattr(expected, array), getattr(found, array)
-        assert one.tobytes() == other.tobytes(), f"configuration {kind!r}, way {way!r}, array {array!r}: other bits"
+        assert one.tobytes() == other.tobytes(), (
+            f"configuration {kind!r}, way {way!r}, array {array!r}: other bits"
+        )

@@ -39,7 +39,9 @@ def test_exactly_so_many_labels_change_and_all_are_wrong(kind, fraction, rng):
 def test_any_labels(kind, y):
     noisy = nw.add_label_noise(y, 0.5, kind, random_state=0)
     assert noisy.dtype == y.dtype
-    assert (noisy != y).sum() == (len(y) // 2 if kind != "class-dependent" else sum(np.bincount(codes(y)) // 2))
+    assert (noisy != y).sum() == (
+        len(y) // 2 if kind != "class-dependent" else sum(np.bincount(codes(y)) // 2)
+    )
     assert set(noisy.tolist()) <= set(y.tolist())
 
 

@@ -21,7 +21,8 @@ def notebook(monkeypatch):
 
 def test_cells_in_their_order_with_what_they_print(notebook):
     page = (
-        "# Title\n\n```python\nx = 1\nprint(x)\n```\n\n```output\n1\n```\n\n<!-- test\nassert x == 1\n-->\n\nThe end.\n"
+        "# Title\n\n```python\nx = 1\nprint(x)\n```\n\n```output\n1\n```\n\n<!-- test\nassert x =="
+        " 1\n-->\n\nThe end.\n"
     )
     cells = notebook(page)["cells"]
     assert [cell["cell_type"] for cell in cells] == ["markdown", "code", "markdown"]

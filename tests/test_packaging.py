@@ -1,4 +1,6 @@
-"""The package as it is installed: an sdist with the C sources, a wheel with the compiled library, and one without."""
+"""The package as it is installed: an sdist with the C sources, a wheel with the compiled library,
+and one without.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ ROOT = Path(__file__).parents[1]
 def build(source, target, kind, **variables):
     """Build with hatchling; the one file that it made, and the log."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(target)]
-    done = subprocess.run(command, cwd=source, env=os.environ | variables, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=source, env=os.environ | variables, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     (made,) = target.iterdir()
     return made, done.stdout + done.stderr
@@ -30,12 +34,20 @@ def build(source, target, kind, **variables):
 def variant_of(wheel, folder):
     """Unpack a wheel and ask it: (variant, warnings)."""
     zipfile.ZipFile(wheel).extractall(folder)
-    code = "import nearworth._common.native as native; print(native.__file__); print(native.variant())"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARWORTH_NATIVE")}
+    code = (
+        "import nearworth._common.native as native; print(native.__file__); print(native.variant())"
+    )
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("NEARWORTH_NATIVE")
+    }
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment | {"PYTHONPATH": str(folder)}, capture_output=True, text=True,
-        check=True, cwd=folder,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        env=environment | {"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
     path, variant = done.stdout.split()
     assert Path(path).is_relative_to(folder)
     return variant, done.stderr
@@ -75,13 +87,19 @@ def test_a_wheel_from_the_sdist_holds_the_library_for_this_platform(sdist, tmp_p
     built = {Path(name).name for name in names if "libnearworth" in name}
     assert built == {path.name for path in Path(native.__file__).parent.glob("libnearworth-*")}
     assert not [name for name in names if name.endswith((".c", ".h", ".o"))]
-    metadata = zipfile.ZipFile(wheel).read(next(name for name in names if name.endswith(".dist-info/WHEEL"))).decode()
+    metadata = (
+        zipfile.ZipFile(wheel)
+        .read(next(name for name in names if name.endswith(".dist-info/WHEEL")))
+        .decode()
+    )
     assert "Root-Is-Purelib: false" in metadata
     assert variant_of(wheel, tmp_path / "site") == (native.variant(), "")
 
 
 def test_without_any_compiler_the_package_still_installs_and_says_so(sdist, tmp_path):
-    """Neither one on the path nor ziglang; libraries that lie around from other builds do not get in."""
+    """Neither one on the path nor ziglang; libraries that lie around from other builds do not
+    get in.
+    """
     if importlib.util.find_spec("ziglang"):
         pytest.skip("ziglang is installed here")
     wheel, log = build(sdist[1], tmp_path / "wheel", "wheel", PATH=str(tmp_path), CC="")

@@ -12,7 +12,18 @@ import sklearn.datasets
 from paper_data import FOLDER, needs_data, paper
 
 load = paper.load
-COMPLETE = ("mnist", "fmnist", "fraud", "creditcard", "click", "phoneme", "wind", "pol", "cpu", "2dplanes")
+COMPLETE = (
+    "mnist",
+    "fmnist",
+    "fraud",
+    "creditcard",
+    "click",
+    "phoneme",
+    "wind",
+    "pol",
+    "cpu",
+    "2dplanes",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +33,9 @@ def _no_folder_by_default(monkeypatch):
 
 @pytest.fixture
 def openml(monkeypatch):
-    """A fake OpenML: what it is asked for, and what it answers. The real one cannot be reached from a test."""
+    """A fake OpenML: what it is asked for, and what it answers. The real one cannot be reached from
+    a test.
+    """
     fake = SimpleNamespace(asked=[], answer=None)
 
     def fetch(**request):
@@ -88,9 +101,14 @@ def test_other_files_are_refused(tmp_path):
 def test_what_cannot_be_had_says_so(tmp_path, openml):
     assert len(paper.NAMES) == 13
     for folder in (tmp_path, None):
-        with pytest.raises(paper.DatasetUnavailableError, match="vehicle is not available: .* not found"):
+        with pytest.raises(
+            paper.DatasetUnavailableError, match="vehicle is not available: .* not found"
+        ):
             load("vehicle", folder)
-    with pytest.raises(paper.DatasetUnavailableError, match=r"not available from OpenML: .*ResNet18.*cifar10_catdog"):
+    with pytest.raises(
+        paper.DatasetUnavailableError,
+        match=r"not available from OpenML: .*ResNet18.*cifar10_catdog",
+    ):
         load("cifar10")
     assert openml.asked == []
     with pytest.raises(ValueError, match="Did you mean 'phoneme'"):
@@ -117,7 +135,9 @@ def test_a_table_from_openml(openml, rng):
 @needs_data
 def test_the_authors_rows_are_known_wherever_they_come_from(openml):
     local = load("cpu", FOLDER, balance=False)
-    openml.answer = SimpleNamespace(data=np.ascontiguousarray(local.X), target=np.array(["N", "P"])[local.y])
+    openml.answer = SimpleNamespace(
+        data=np.ascontiguousarray(local.X), target=np.array(["N", "P"])[local.y]
+    )
     dataset = load("cpu", balance=False)
     assert (dataset.source, dataset.complete) == ("OpenML 761", True)
     np.testing.assert_array_equal(dataset.X, local.X)
@@ -128,7 +148,11 @@ def test_images_from_openml(openml, rng):
     labels = rng.integers(0, 10, size=60_003)
     openml.answer = SimpleNamespace(data=pixels, target=labels.astype(str).astype(object))
     dataset = load("mnist")
-    assert (dataset.X.shape, dataset.X_test.shape, dataset.X.dtype) == ((60_000, 784), (3, 784), np.uint8)
+    assert (dataset.X.shape, dataset.X_test.shape, dataset.X.dtype) == (
+        (60_000, 784),
+        (3, 784),
+        np.uint8,
+    )
     np.testing.assert_array_equal(dataset.X_test, pixels[60_000:])
     np.testing.assert_array_equal(dataset.y_test, labels[60_000:])
     assert not dataset.complete
@@ -136,7 +160,10 @@ def test_images_from_openml(openml, rng):
 
 def test_openml_out_of_reach(openml):
     openml.answer = URLError("no route")
-    with pytest.raises(paper.DatasetUnavailableError, match=r"OpenML 554 could not be reached .*no route.*mnist\.npz"):
+    with pytest.raises(
+        paper.DatasetUnavailableError,
+        match=r"OpenML 554 could not be reached .*no route.*mnist\.npz",
+    ):
         load("mnist")
     openml.answer = ImportError("pandas is missing")
     with pytest.raises(ImportError, match="pip install pandas"):
@@ -148,7 +175,13 @@ def test_hash_of_arrays():
     known = paper.sha256_of({"X": X})
     assert paper.sha256_of({"X": np.asfortranarray(X)}) == known
     assert paper.sha256_of({"X": X.astype(">f8")}) == known
-    for other in ({"Y": X}, {"X": X.astype(np.float32)}, {"X": X.T}, {"X": X.reshape(3, 2)}, {"X": X + 1e-15}):
+    for other in (
+        {"Y": X},
+        {"X": X.astype(np.float32)},
+        {"X": X.T},
+        {"X": X.reshape(3, 2)},
+        {"X": X + 1e-15},
+    ):
         assert paper.sha256_of(other) != known
 
 

@@ -25,7 +25,9 @@ def test_cells_are_the_printed_ones(name):
     allowed = {"=", "~"} if name in paper.TIE_RANGES else {"="}
     for cell, verdict in row.verdicts.items():
         more = {"c"} if name == "click" and cell.endswith("C") else set()
-        assert verdict in allowed | more, f"{cell}: {row.scores[cell]:.4f}, printed {paper.PRINTED[name][cell]}"
+        assert verdict in allowed | more, (
+            f"{cell}: {row.scores[cell]:.4f}, printed {paper.PRINTED[name][cell]}"
+        )
     for utility in ("original", "soft"):
         assert 0.6 < row.scores[f"{utility}_auroc"] <= 1
         assert 0.15 < row.scores[f"{utility}_average_precision"] <= 1
@@ -51,7 +53,9 @@ def test_bad_arguments():
 
 
 def run_script(*arguments):
-    return subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, SCRIPT, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
 
 
 @needs_data
@@ -60,7 +64,9 @@ def test_script_prints_and_writes_the_table(tmp_path):
     done = run_script("--data", tmp_path, "--json", tmp_path / "rows.json")
     assert done.returncode == 0
     assert re.search(
-        r"^phoneme    0\.535 = 0\.535   0\.545 = 0\.545   0\.509 = 0\.509   0\.516 = 0\.516 ", done.stdout, re.M
+        r"^phoneme    0\.535 = 0\.535   0\.545 = 0\.545   0\.509 = 0\.509   0\.516 = 0\.516 ",
+        done.stdout,
+        re.M,
     )
     assert "4 cells of 1 complete dataset: 4 equal the printed digits" in done.stdout
     rows = {row["dataset"]: row for row in json.loads((tmp_path / "rows.json").read_text())}

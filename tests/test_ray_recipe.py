@@ -51,7 +51,9 @@ def test_a_shard_that_fails_is_named(executor):
     X, y, X_val = np.zeros((5, 1)) + 2, [0, 1, 0, 1, 0], np.zeros((200, 1))
     X_val[150] = 4
     est = nw.KNNShapley(metric=bad_metric).fit(X, y)
-    with pytest.raises(RuntimeError, match="A worker failed on validation points 128 to 191: ArithmeticError: four"):
+    with pytest.raises(
+        RuntimeError, match="A worker failed on validation points 128 to 191: ArithmeticError: four"
+    ):
         est.value(X_val, np.zeros(200, dtype=int), executor=executor)
 
 

@@ -25,9 +25,14 @@ def test_exact_searchers_pass(make):
     check_searcher(make, recall=1.0)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"n_tables": 3, "n_hashes": 2, "width": 1.0}, {"recall": 0.5}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"n_tables": 3, "n_hashes": 2, "width": 1.0}, {"recall": 0.5}]
+)
 def test_lsh_passes(parameters):
-    check_searcher(lambda: LSHSearch(random_state=0, **parameters), recall=0.0 if "width" in parameters else 0.5)
+    check_searcher(
+        lambda: LSHSearch(random_state=0, **parameters),
+        recall=0.0 if "width" in parameters else 0.5,
+    )
 
 
 @pytest.mark.parametrize("factory", ["auto", "HNSW16"])
@@ -116,7 +121,9 @@ def test_a_crash_is_told_with_its_question():
                 raise RuntimeError("k is too large")
             return super().search(Q, k)
 
-    with pytest.raises(AssertionError, match="more neighbours than points .7 points, 20 queries, k = 12.: k is too"):
+    with pytest.raises(
+        AssertionError, match="more neighbours than points .7 points, 20 queries, k = 12.: k is too"
+    ):
         check_searcher(Impatient)
 
 
@@ -148,7 +155,9 @@ def test_our_own_values_pass(task, utility, semivalue, ties):
 
 
 def recursion(X, y, X_val, y_val, n_neighbors):
-    """The usual implementation of the original value, which starts at u/N whatever K is and breaks ties by sorting."""
+    """The usual implementation of the original value, which starts at u/N whatever K is and breaks
+    ties by sorting.
+    """
     total, n = np.zeros(len(y)), len(y)
     for query, label in zip(X_val, y_val, strict=True):
         order = np.argsort(((X - query) ** 2).sum(axis=1), kind="stable")
@@ -166,7 +175,12 @@ def test_values_of_the_usual_recursion_fail_where_points_are_few_and_tied():
     with pytest.raises(AssertionError) as caught:
         check_values(recursion, utility="original")
     text = str(caught.value)
-    for name in ("more neighbours than points", "one training point, two neighbours", "identical rows", "one distance"):
+    for name in (
+        "more neighbours than points",
+        "one training point, two neighbours",
+        "identical rows",
+        "one distance",
+    ):
         assert name in text
     assert "ordinary points" not in text
     assert text.startswith("5 problems differ")

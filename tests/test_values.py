@@ -27,14 +27,21 @@ def mean_utility(task, utility, X, y, X_val, y_val, weights, k, n_classes, ties)
         for x, t in zip(X_val, y_val, strict=True)
     ]
     shares = [Fraction(w) / sum(map(Fraction, weights)) for w in weights]
-    return lambda subset: sum(share * game(subset) for share, game in zip(shares, games, strict=True))
+    return lambda subset: sum(
+        share * game(subset) for share, game in zip(shares, games, strict=True)
+    )
 
 
 def small_problem(task, rng, n, n_val, spread):
     X, X_val = rng.integers(0, spread, (n, 2)), rng.integers(0, spread, (n_val, 2))
     if task == "classification":
         return X, rng.integers(0, 3, n).tolist(), X_val, rng.integers(0, 3, n_val).tolist()
-    return X, (rng.integers(-8, 9, n) / 4).tolist(), X_val, (rng.integers(-8, 9, n_val) / 4).tolist()
+    return (
+        X,
+        (rng.integers(-8, 9, n) / 4).tolist(),
+        X_val,
+        (rng.integers(-8, 9, n_val) / 4).tolist(),
+    )
 
 
 @pytest.mark.filterwarnings("ignore:y_val has .* labels? that no training point carries")
@@ -50,9 +57,18 @@ def test_weighted_validation_set(task, utility, semivalue, ties, rng):
         game = mean_utility(task, utility, X, y, X_val, y_val, weights, k, n_classes, ties)
         expected = nw.exact_shapley(game, 6, semivalue=semivalue).astype(float)
         values = nw.knn_shapley(
-            X, y, X_val, y_val, k, task=task, utility=utility, semivalue=semivalue,
-            ties=ties, n_classes=n_classes, sample_weight=weights,
-        )  # fmt: skip
+            X,
+            y,
+            X_val,
+            y_val,
+            k,
+            task=task,
+            utility=utility,
+            semivalue=semivalue,
+            ties=ties,
+            n_classes=n_classes,
+            sample_weight=weights,
+        )
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
 
 
@@ -61,12 +77,15 @@ def test_weighted_validation_set(task, utility, semivalue, ties, rng):
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_self_valuation(task, utility, semivalue, ties, rng):
-    """Without a validation set: each point predicted from all but itself, by brute force over the summed game."""
+    """Without a validation set: each point predicted from all but itself, by brute force over the
+    summed game.
+    """
     for n, spread, k in ((2, 3, 1), (3, 1, 1), (3, 2, 5), (6, 2, 3), (6, 50, 2)):
         X, y, _, _ = small_problem(task, rng, n, 1, spread)
         n_classes = len(set(y))
         games = [
-            utility_function(task, utility, squared_distances(X, X[t]), y, y[t], k, n_classes, ties) for t in range(n)
+            utility_function(task, utility, squared_distances(X, X[t]), y, y[t], k, n_classes, ties)
+            for t in range(n)
         ]
 
         def total(subset, n=n, games=games):
@@ -85,8 +104,12 @@ def test_any_small_data(data, task, utility):
     n_val = data.draw(st.integers(1, 3))
     coordinate = st.integers(-3, 3)
     X = data.draw(st.lists(st.lists(coordinate, min_size=1, max_size=1), min_size=n, max_size=n))
-    X_val = data.draw(st.lists(st.lists(coordinate, min_size=1, max_size=1), min_size=n_val, max_size=n_val))
-    label = st.integers(0, 2) if task == "classification" else st.integers(-20, 20).map(lambda v: v / 8)
+    X_val = data.draw(
+        st.lists(st.lists(coordinate, min_size=1, max_size=1), min_size=n_val, max_size=n_val)
+    )
+    label = (
+        st.integers(0, 2) if task == "classification" else st.integers(-20, 20).map(lambda v: v / 8)
+    )
     y = data.draw(st.lists(label, min_size=n, max_size=n))
     y_val = data.draw(st.lists(st.sampled_from(y), min_size=n_val, max_size=n_val))
     weights = data.draw(st.lists(st.integers(1, 4), min_size=n_val, max_size=n_val))
@@ -96,7 +119,15 @@ def test_any_small_data(data, task, utility):
     game = mean_utility(task, utility, X, y, X_val, y_val, weights, k, n_classes, "average")
     expected = nw.exact_shapley(game, n, semivalue=semivalue).astype(float)
     values = nw.knn_shapley(
-        X, y, X_val, y_val, k, task=task, utility=utility, semivalue=semivalue, sample_weight=weights
+        X,
+        y,
+        X_val,
+        y_val,
+        k,
+        task=task,
+        utility=utility,
+        semivalue=semivalue,
+        sample_weight=weights,
     )
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
 
@@ -107,7 +138,9 @@ def test_any_small_data(data, task, utility):
 def test_standard_errors_and_contributions_by_their_definition(task, aggregate, weights, rng):
     X, y, X_val, y_val = small_problem(task, rng, 7, 5, 9)
     y_val = rng.choice(y, 5).tolist()
-    one_by_one = np.array([nw.knn_shapley(X, y, [x], [t], 2, task=task) for x, t in zip(X_val, y_val, strict=True)])
+    one_by_one = np.array(
+        [nw.knn_shapley(X, y, [x], [t], 2, task=task) for x, t in zip(X_val, y_val, strict=True)]
+    )
     w = np.ones(5) if weights is None else np.array(weights)
     est = nw.KNNShapley(2, task=task, aggregate=aggregate, standard_errors=True).fit(X, y)
     v = est.value(X_val, y_val, weights, contributions=[6, 0, 3])
@@ -131,7 +164,9 @@ def test_standard_errors_and_contributions_by_their_definition(task, aggregate, 
         if v.values.sum() == 0:  # shares of nothing are no shares
             assert np.isnan(by_owner[owner].share)
         else:
-            assert by_owner[owner].share * v.values.sum() == pytest.approx(by_owner[owner].total, rel=1e-12, abs=1e-18)
+            assert by_owner[owner].share * v.values.sum() == pytest.approx(
+                by_owner[owner].total, rel=1e-12, abs=1e-18
+            )
         assert by_owner[owner].n_rows == (owners == owner).sum()
 
 
@@ -153,7 +188,9 @@ def test_self_contributions_leave_the_point_itself_out(rng):
 
 
 def test_a_validation_label_unseen_in_training_matches_nothing_and_warns_once(recwarn):
-    values = nw.knn_shapley([[0], [1], [2]], ["a", "b", "a"], [[0], [1], [0]], ["zebra", "a", "zebra"], 2)
+    values = nw.knn_shapley(
+        [[0], [1], [2]], ["a", "b", "a"], [[0], [1], [0]], ["zebra", "a", "zebra"], 2
+    )
     assert [str(w.message) for w in recwarn] == [
         "y_val has 2 labels that no training point carries ('zebra'); they match nothing."
     ]
@@ -168,9 +205,13 @@ def test_a_validation_label_unseen_in_training_matches_nothing_and_warns_once(re
 
 
 def test_one_point_one_class():
-    assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5).tolist() == [0.0]  # 1 - 1/C with C = 1
+    assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5).tolist() == [
+        0.0
+    ]  # 1 - 1/C with C = 1
     assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5, n_classes=2).tolist() == [0.5]
-    assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5, utility="original").tolist() == [0.2]
+    assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5, utility="original").tolist() == [
+        0.2
+    ]
 
 
 @pytest.mark.parametrize("k", [np.uint8(16), np.int8(5), np.int32(50_000), np.int64(3)])
@@ -188,5 +229,9 @@ def test_distances_in_any_layout(rng, task):
     y, distances = rng.integers(0, 3, 30), rng.random((8, 30))
     est = nw.KNNShapley(3, task, metric="precomputed").fit(None, y)
     expected = est.value(distances, y[:8]).values
-    for layout in (np.asfortranarray(distances), np.repeat(distances, 2, axis=1)[:, ::2], distances[::-1][::-1]):
+    for layout in (
+        np.asfortranarray(distances),
+        np.repeat(distances, 2, axis=1)[:, ::2],
+        distances[::-1][::-1],
+    ):
         np.testing.assert_array_equal(est.value(layout, y[:8]).values, expected)

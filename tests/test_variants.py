@@ -1,4 +1,6 @@
-"""Every variant of the compiled library gives the same bits, and the numpy forms the same values."""
+"""Every variant of the compiled library gives the same bits, and the numpy forms the same
+values.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,13 @@ def test_other_bits_are_noticed(tmp_path, monkeypatch):
         pytest.skip("this processor runs one variant only")
     with pytest.raises(AssertionError, match="number has other bits with avx2"):
         assert_same_bits(
-            "import os\nresults['number'] = 1.0 + 2.0**-52 * (os.environ['NEARWORTH_NATIVE'] == 'avx2')",
+            "import os\nresults['number'] = 1.0 + 2.0**-52 * (os.environ['NEARWORTH_NATIVE'] =="
+            " 'avx2')",
             tmp_path,
             numpy_error=1e-13,
         )
     with pytest.raises(AssertionError, match="numpy"):
-        assert_same_bits("import os\nresults['n'] = np.arange(2) * (os.environ['NEARWORTH_NATIVE'] == '0')", tmp_path)
+        assert_same_bits(
+            "import os\nresults['n'] = np.arange(2) * (os.environ['NEARWORTH_NATIVE'] == '0')",
+            tmp_path,
+        )

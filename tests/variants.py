@@ -34,13 +34,19 @@ def run_variant(variant: str, code: str, folder) -> dict[str, np.ndarray]:
 
 
 def assert_same_bits(code: str, folder, *, numpy_error: float = 0.0) -> None:
-    """Every variant that this machine runs gives the same bits; the numpy forms too, or they are off by so much."""
+    """Every variant that this machine runs gives the same bits; the numpy forms too, or they are
+    off by so much.
+    """
     numpy_forms, *compiled = [run_variant(name, code, folder) for name in variants_here()]
     assert numpy_forms, "the code put nothing into results"
     for name, found in zip(variants_here()[1:], compiled, strict=True):
         assert found.keys() == numpy_forms.keys()
         for key, array in found.items():
             first = compiled[0][key]
-            assert (array.dtype, array.shape) == (first.dtype, first.shape), f"{key} has another form with {name}"
+            assert (array.dtype, array.shape) == (first.dtype, first.shape), (
+                f"{key} has another form with {name}"
+            )
             assert array.tobytes() == first.tobytes(), f"{key} has other bits with {name}"
-            np.testing.assert_allclose(array, numpy_forms[key], rtol=0, atol=numpy_error, err_msg=f"{key}, numpy")
+            np.testing.assert_allclose(
+                array, numpy_forms[key], rtol=0, atol=numpy_error, err_msg=f"{key}, numpy"
+            )

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-LISTING = "import json, importlib.metadata as m; print(json.dumps({d.name: d.version for d in m.distributions()}))"
+LISTING = (
+    "import json, importlib.metadata as m; print(json.dumps({d.name: d.version for d in"
+    " m.distributions()}))"
+)
 
 
 class SetupError(RuntimeError):
@@ -20,7 +23,9 @@ class SetupError(RuntimeError):
 
 @dataclass(frozen=True)
 class Game:
-    """What is computed: the original utility with K neighbours, for validation points or for each other."""
+    """What is computed: the original utility with K neighbours, for validation points or for each
+    other.
+    """
 
     name: str
     n_neighbors: int
@@ -34,7 +39,9 @@ ALL_BUT_ONE = Game("no validation set, K = 5", 5, leave_one_out=True)
 
 @dataclass(frozen=True)
 class Peer:
-    """One package: its adapter is `adapters/<name>.py`, `steps` are the arguments of successive `pip install`."""
+    """One package: its adapter is `adapters/<name>.py`, `steps` are the arguments of successive
+    `pip install`.
+    """
 
     name: str
     title: str
@@ -68,7 +75,10 @@ PEERS = (
         K5,
         pythons=("3.11",),
         steps=(TORCH, (*NUMPY_1, *USED_BY_OPENDATAVAL), ("--no-deps", "opendataval==1.3.0")),
-        note="32-bit distances; runs on a newer torch than it asks for, with stand-ins for imports unrelated to this",
+        note=(
+            "32-bit distances; runs on a newer torch than it asks for, with stand-ins for imports"
+            " unrelated to this"
+        ),
     ),
     Peer("pydvl", "pyDVL", K5, ("3.11", "3.12"), ((*NUMPY_1, "joblib==1.6.0", "pyDVL==0.10.0"),)),
     Peer(
@@ -93,7 +103,10 @@ PEERS = (
         K1,
         pythons=("3.11",),
         steps=((*NUMPY_1, "datascope==0.0.32"),),
-        note="fast for K = 1 only; its empty set is worth something, which moves all values by one constant",
+        note=(
+            "fast for K = 1 only; its empty set is worth something, which moves all values by one"
+            " constant"
+        ),
     ),
     Peer(
         "cleanlab",
@@ -101,7 +114,10 @@ PEERS = (
         ALL_BUT_ONE,
         pythons=("3.11", "3.12"),
         steps=((*NUMPY_2, "cleanlab==2.9.0"),),
-        note="another quantity: its values stop at the K nearest, and its scores are mapped back from 0..1",
+        note=(
+            "another quantity: its values stop at the K nearest, and its scores are mapped back"
+            " from 0..1"
+        ),
     ),
 )
 GAMES = (K5, K1, ALL_BUT_ONE)
@@ -125,9 +141,15 @@ def missing(peer: Peer, python: Path) -> list[str]:
     """Pinned distributions the environment does not have in that version."""
     found: dict[str, str] = {}
     if python.exists():
-        listing = subprocess.run([python, "-c", LISTING], check=True, capture_output=True, text=True).stdout
-        found = {canonical(name): version.split("+")[0] for name, version in json.loads(listing).items()}
-    return [f"{name}=={version}" for name, version in peer.pins.items() if found.get(name) != version]
+        listing = subprocess.run(
+            [python, "-c", LISTING], check=True, capture_output=True, text=True
+        ).stdout
+        found = {
+            canonical(name): version.split("+")[0] for name, version in json.loads(listing).items()
+        }
+    return [
+        f"{name}=={version}" for name, version in peer.pins.items() if found.get(name) != version
+    ]
 
 
 def build(peer: Peer, folder: Path, python: Path) -> None:

@@ -1,8 +1,10 @@
-"""Runs one finder of wrong labels inside the package's own environment: `python -P finding.py FINDER CASES OUT`.
+"""Runs one finder of wrong labels inside the package's own environment: `python -P finding.py
+FINDER CASES OUT`.
 
-It runs under every package's interpreter, so it needs numpy and the standard library only. A finder is a file with
-`WAYS`, functions by name that take a `Case` and return a `Found`, and, if need be, `UNRELATED`: packages that are
-imported by the one measured and have nothing to do with labels. Empty modules stand in for these.
+It runs under every package's interpreter, so it needs numpy and the standard library only. A finder
+is a file with `WAYS`, functions by name that take a `Case` and return a `Found`, and, if need be,
+`UNRELATED`: packages that are imported by the one measured and have nothing to do with labels.
+Empty modules stand in for these.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ WARM_UP = 200  # rows of the first case, so that imports and compilation do not 
 
 @dataclass(frozen=True)
 class Case:
-    """Rows, given labels as codes, out-of-fold probabilities of a model, and whether X is a table."""
+    """Rows, given labels as codes, out-of-fold probabilities of a model, and whether X is a
+    table.
+    """
 
     X: np.ndarray
     y: np.ndarray
@@ -44,7 +48,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Found:
-    """How suspicious each row is, higher is worse; a list, a number of errors, and rows without a score, if told."""
+    """How suspicious each row is, higher is worse; a list, a number of errors, and rows without a
+    score, if told.
+    """
 
     score: list[float] | None = None
     listed: list[int] | None = None
@@ -61,7 +67,11 @@ class StandIns(MetaPathFinder, Loader):
         self.unrelated = unrelated
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        return ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.unrelated else None
+        return (
+            ModuleSpec(name, self, is_package=True)
+            if name.split(".")[0] in self.unrelated
+            else None
+        )
 
     def create_module(self, spec: ModuleSpec) -> Any:
         module = MagicMock(name=spec.name)
@@ -99,7 +109,9 @@ def main() -> None:
         if k == 0:
             for way in loaded["WAYS"].values():
                 timed(way, case.small())
-        results["cases"][path.stem] = {name: timed(way, case) for name, way in loaded["WAYS"].items()}
+        results["cases"][path.stem] = {
+            name: timed(way, case) for name, way in loaded["WAYS"].items()
+        }
         out.write_text(json.dumps(results))
 
 

@@ -1,8 +1,9 @@
 """Times one adapter inside the peer's own environment: `python -P harness.py ADAPTER DATA OUT ...`.
 
-It runs under every peer's interpreter, so it needs numpy and the standard library only. An adapter is a file with one
-function, `prepare(task)`, that puts the data into the form the package wants and returns the work to be timed. Files
-are loaded by path, because an adapter named like its package must not stand in its way.
+It runs under every peer's interpreter, so it needs numpy and the standard library only. An adapter
+is a file with one function, `prepare(task)`, that puts the data into the form the package wants and
+returns the work to be timed. Files are loaded by path, because an adapter named like its package
+must not stand in its way.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ REPORTED = ("numpy", "scipy", "scikit-learn", "torch", "numba", "joblib", "panda
 
 @dataclass(frozen=True)
 class Task:
-    """What an adapter is asked for; without validation points, every training point in turn is one."""
+    """What an adapter is asked for; without validation points, every training point in turn is
+    one.
+    """
 
     X: Any
     y: Any

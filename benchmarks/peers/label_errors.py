@@ -1,20 +1,24 @@
-"""Finding wrong labels: nearworth, cleanlab, SelfClean and Docta on the same rows, each in an environment of its own.
+"""Finding wrong labels: nearworth, cleanlab, SelfClean and Docta on the same rows, each in an
+environment of its own.
 
-    python benchmarks/peers/label_errors.py --data FOLDER                 # all; builds three environments first
-    python benchmarks/peers/label_errors.py --data FOLDER --only docta    # renews this package, keeps the others
-    python benchmarks/peers/label_errors.py --table                       # prints the tables of docs/peers.md again
+    python benchmarks/peers/label_errors.py --data FOLDER                 # all; builds three
+    environments first python benchmarks/peers/label_errors.py --data FOLDER --only docta    #
+    renews this package, keeps the others python benchmarks/peers/label_errors.py --table
+    # prints the tables of docs/peers.md again
 
-FOLDER is the one of `benchmarks/real_noise.py`, whose rows, features and seeds these are: eight sets with labels that
-people or rules really got wrong, and four with a tenth of the labels changed at random. On the two entries that were
-kept back while the audit was built (HELD_OUT there), the other packages are run and nearworth is not: its one run is in
-docs/audit-measurements.md.
+FOLDER is the one of `benchmarks/real_noise.py`, whose rows, features and seeds these are: eight
+sets with labels that people or rules really got wrong, and four with a tenth of the labels changed
+at random. On the two entries that were kept back while the audit was built (HELD_OUT there), the
+other packages are run and nearworth is not: its one run is in docs/audit-measurements.md.
 
-Every package gets the same features, so its own way to make features from images is not measured. `finders/<name>.py`
-says what is called and with which settings; `finding.py` runs it, on one thread, after a warm-up on 200 rows. Logistic
-regression ("lr") is cross-validated once and given to all that take probabilities. SelfClean and Docta are installed
-without most of what they depend on, with stand-ins for imports unrelated to labels (torchvision, transformers).
+Every package gets the same features, so its own way to make features from images is not measured.
+`finders/<name>.py` says what is called and with which settings; `finding.py` runs it, on one
+thread, after a warm-up on 200 rows. Logistic regression ("lr") is cross-validated once and given to
+all that take probabilities. SelfClean and Docta are installed without most of what they depend on,
+with stand-ins for imports unrelated to labels (torchvision, transformers).
 
-Measured: average precision (AP) of the ranking, rows and precision of the list, the number of errors told, CPU seconds.
+Measured: average precision (AP) of the ranking, rows and precision of the list, the number of
+errors told, CPU seconds.
 """
 
 from __future__ import annotations
@@ -41,21 +45,44 @@ from environments import NUMPY_2, TORCH, Game, Peer, SetupError, interpreter, la
 
 RESULTS = HERE / "label_errors.json"
 GAME = Game("wrong labels", 10)
-PLOTS = ("matplotlib", "SciencePlots", "seaborn", "loguru", "tqdm", "pyyaml")  # what SelfClean imports at once
+PLOTS = (
+    "matplotlib",
+    "SciencePlots",
+    "seaborn",
+    "loguru",
+    "tqdm",
+    "pyyaml",
+)  # what SelfClean imports at once
 PACKAGES = (
     Peer("nearworth", "nearworth", GAME),
     Peer("cleanlab", "cleanlab", GAME, ("3.11", "3.12"), ((*NUMPY_2, "cleanlab==2.9.0"),)),
-    Peer("selfclean", "SelfClean", GAME, ("3.11",), (TORCH, (*NUMPY_2, *PLOTS), ("--no-deps", "selfclean==0.0.39"))),
     Peer(
-        "docta", "Docta", GAME, ("3.11",), (TORCH, (*NUMPY_2, "addict", "yapf", "tqdm"), ("--no-deps", "docta.ai==0.3"))
+        "selfclean",
+        "SelfClean",
+        GAME,
+        ("3.11",),
+        (TORCH, (*NUMPY_2, *PLOTS), ("--no-deps", "selfclean==0.0.39")),
+    ),
+    Peer(
+        "docta",
+        "Docta",
+        GAME,
+        ("3.11",),
+        (TORCH, (*NUMPY_2, "addict", "yapf", "tqdm"), ("--no-deps", "docta.ai==0.3")),
     ),
 )
 NAMES = {"real": "real", "uniform": "planted"}
 PLANTED = ("mnist 10% u", "phoneme 10% u", "wine 10% u", "creditcard 10% u")
 TABLES = ("phoneme", "wine", "creditcard")
 ONE_RUN = {  # of nearworth on the entries kept back, as in docs/audit-measurements.md
-    "youtube_spam": {"nearworth": {"ap": 0.603, "told": [None, 2, 261]}, "nearworth lr": {"ap": 0.618}},
-    "cifar10n random3": {"nearworth": {"ap": 0.602, "told": [None, 0, 448]}, "nearworth lr": {"ap": 0.615}},
+    "youtube_spam": {
+        "nearworth": {"ap": 0.603, "told": [None, 2, 261]},
+        "nearworth lr": {"ap": 0.618},
+    },
+    "cifar10n random3": {
+        "nearworth": {"ap": 0.602, "told": [None, 0, 448]},
+        "nearworth lr": {"ap": 0.615},
+    },
 }
 SINGLE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 RANKINGS = {
@@ -96,7 +123,9 @@ def file_name(name: str) -> str:
 
 
 def save_cases(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
-    """The cases as every package reads them, those kept back in a folder apart; their truth stays here."""
+    """The cases as every package reads them, those kept back in a folder apart; their truth stays
+    here.
+    """
     from real_noise import HELD_OUT, probabilities
 
     truth = {}
@@ -107,8 +136,15 @@ def save_cases(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
         probs = probabilities(case, ["lr"], cache / "cases" / "probabilities")["lr"]
         part, name = "kept back" if case.name in HELD_OUT else "open", file_name(case.name)
         table = case.name.split()[0] in TABLES
-        np.savez(cache / "cases" / part / f"{name}.npz", X=case.X, y=case.y, probs=probs, table=table)
-        truth[name] = {"name": case.name, "kind": case.kind, "wrong": case.wrong, "kept back": case.name in HELD_OUT}
+        np.savez(
+            cache / "cases" / part / f"{name}.npz", X=case.X, y=case.y, probs=probs, table=table
+        )
+        truth[name] = {
+            "name": case.name,
+            "kind": case.kind,
+            "wrong": case.wrong,
+            "kept back": case.name in HELD_OUT,
+        }
     return truth
 
 
@@ -124,10 +160,16 @@ def found(peer: Peer, folder: Path, cache: Path) -> dict[str, Any]:
             folder,
             out,
         ]
-        kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONHOME", "PYTHONPATH")}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in ("PYTHONHOME", "PYTHONPATH")
+        }
         ours = {"PYTHONPATH": str(SOURCE)} if peer.name == "nearworth" else {}
         environment = kept | dict.fromkeys(SINGLE, "1") | ours
-        done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            [str(word) for word in command], env=environment, capture_output=True, text=True
+        )
         (cache / f"{peer.name}.log").write_text(done.stdout + done.stderr)
         if done.returncode:
             raise SetupError(last_line(done.stderr))
@@ -167,9 +209,16 @@ def measure(folder: Path, cache: Path, only: list[str]) -> dict[str, Any]:
         print(peer.title, flush=True)
         for part in ("open", "kept back") if peer.name != "nearworth" else ("open",):
             report = found(peer, cache / "cases" / part, cache)
-            results["versions"][peer.name] = {"version": report["version"], "date": date.today().isoformat()}
+            results["versions"][peer.name] = {
+                "version": report["version"],
+                "date": date.today().isoformat(),
+            }
             for name, ways in report["cases"].items():
-                some = {way: judged(item, truth[name]["wrong"]) for way, item in ways.items() if item is not None}
+                some = {
+                    way: judged(item, truth[name]["wrong"])
+                    for way, item in ways.items()
+                    if item is not None
+                }
                 results["cases"][name]["ways"] |= some
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     return results
@@ -177,12 +226,19 @@ def measure(folder: Path, cache: Path, only: list[str]) -> dict[str, Any]:
 
 def tables(results: dict[str, Any]) -> Iterator[str]:
     """The three tables of the page."""
-    entries = sorted(results["cases"].values(), key=lambda entry: (entry["kind"] == "uniform", entry["kept back"]))
+    entries = sorted(
+        results["cases"].values(),
+        key=lambda entry: (entry["kind"] == "uniform", entry["kept back"]),
+    )
     yield from table(entries, RANKINGS, show_ap)
     for kind, kept_back in (("real", False), ("uniform", False)):
-        some = [entry for entry in entries if entry["kind"] == kind and entry["kept back"] is kept_back]
+        some = [
+            entry for entry in entries if entry["kind"] == kind and entry["kept back"] is kept_back
+        ]
         means = (
-            f"{np.mean([entry['ways'][way]['ap'] for entry in some]):.3f}"[1:] if has_all(some, way) else ""
+            f"{np.mean([entry['ways'][way]['ap'] for entry in some]):.3f}"[1:]
+            if has_all(some, way)
+            else ""
             for way in RANKINGS
         )
         yield f"| mean of {len(some)} {NAMES[kind]} |  | " + " | ".join(means) + " |"
@@ -192,7 +248,11 @@ def tables(results: dict[str, Any]) -> Iterator[str]:
     yield from table(entries, COUNTS, show_count)
     yield ""
     for way in dict.fromkeys(way for entry in entries for way in entry["ways"]):
-        done = [entry["ways"][way] for entry in entries if way in entry["ways"] and not entry["kept back"]]
+        done = [
+            entry["ways"][way]
+            for entry in entries
+            if way in entry["ways"] and not entry["kept back"]
+        ]
         scores = [item["ap"] for item in done if "ap" in item]
         seconds = sum(item.get("cpu", 0.0) for item in done)
         yield f"{way}: CPU {seconds:.1f} s, mean AP {np.mean(scores):.3f} of {len(scores)}"
@@ -209,7 +269,11 @@ def table(entries: list[dict[str, Any]], columns: dict[str, str], show: Any) -> 
         ways = entry["ways"] | ONE_RUN.get(entry["name"], {})
         cells = (show(ways[way]) if way in ways else "" for way in columns)
         mark = " *" if entry["kept back"] else ""
-        yield f"| {entry['name']}{mark} | {entry['wrong']:,} of {entry['rows']:,} | " + " | ".join(cells) + " |"
+        yield (
+            f"| {entry['name']}{mark} | {entry['wrong']:,} of {entry['rows']:,} | "
+            + " | ".join(cells)
+            + " |"
+        )
 
 
 def show_ap(item: dict[str, Any]) -> str:
@@ -235,17 +299,28 @@ def show_count(item: dict[str, Any]) -> str:
 
 def main() -> None:
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path)
     parser.add_argument(
-        "--only", nargs="+", choices=[peer.name for peer in PACKAGES], default=[p.name for p in PACKAGES]
+        "--only",
+        nargs="+",
+        choices=[peer.name for peer in PACKAGES],
+        default=[p.name for p in PACKAGES],
     )
-    parser.add_argument("--table", action="store_true", help="print the last result and measure nothing")
+    parser.add_argument(
+        "--table", action="store_true", help="print the last result and measure nothing"
+    )
     parser.add_argument("--cache", type=Path, default=home / "nearworth" / "peers" / "label errors")
     options = parser.parse_args()
     if not options.table and options.data is None:
         parser.error("--data FOLDER is needed")
-    results = json.loads(RESULTS.read_text()) if options.table else measure(options.data, options.cache, options.only)
+    results = (
+        json.loads(RESULTS.read_text())
+        if options.table
+        else measure(options.data, options.cache, options.only)
+    )
     print(*tables(results), sep="\n")
 
 

@@ -1,4 +1,5 @@
-"""The picture and the page of the last run: docs/images/peers.svg and the measured part of docs/peers.md.
+"""The picture and the page of the last run: docs/images/peers.svg and the measured part of
+docs/peers.md.
 
     python benchmarks/peers/plot.py
 
@@ -75,7 +76,9 @@ def draw(results: Results, path: Path) -> None:
 
     listed = bars(results)
     with mpl.rc_context({"font.size": 11, "svg.hashsalt": US, "hatch.linewidth": 0.6}):
-        figure, axes = plt.subplots(figsize=(8.4, 0.9 + 0.4 * listed[-1].place), layout="constrained")
+        figure, axes = plt.subplots(
+            figsize=(8.4, 0.9 + 0.4 * listed[-1].place), layout="constrained"
+        )
         draw_bars(axes, [bar for bar in listed if bar.seconds is not None])
         name_bars(axes, listed)
         axes.set_xlabel(f"CPU seconds of one core (logarithmic)\n{size(results)}")
@@ -90,9 +93,19 @@ def draw_bars(axes: Any, drawn: list[Bar]) -> None:
     low, high = min(times) / 3, max(times) * 12  # room for the text
     for bar, seconds in zip(drawn, times, strict=True):
         hatch = "////" if bar.fill == OTHER_QUANTITY else None
-        axes.barh(bar.place, seconds - low, left=low, color=bar.fill, edgecolor="black", linewidth=0.8, hatch=hatch)
+        axes.barh(
+            bar.place,
+            seconds - low,
+            left=low,
+            color=bar.fill,
+            edgecolor="black",
+            linewidth=0.8,
+            hatch=hatch,
+        )
         style = {"weight": "bold" if bar.fill == OURS else "normal", "bbox": BLANK, "va": "center"}
-        axes.annotate(bar.text, (seconds, bar.place), xytext=(6, 0), textcoords="offset points", **style)
+        axes.annotate(
+            bar.text, (seconds, bar.place), xytext=(6, 0), textcoords="offset points", **style
+        )
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     ticks = [10.0**power for power in range(-4, 6) if low <= 10.0**power <= max(times) * 2]
@@ -110,8 +123,14 @@ def name_bars(axes: Any, listed: list[Bar]) -> None:
     axes.tick_params(axis="y", length=0)
     for bar in listed:
         if bar.seconds is None:
-            corner = {"xycoords": ("axes fraction", "data"), "xytext": (4, 0), "textcoords": "offset points"}
-            axes.annotate(bar.label, (0, bar.place), va="center", style="italic", bbox=BLANK, **corner)
+            corner = {
+                "xycoords": ("axes fraction", "data"),
+                "xytext": (4, 0),
+                "textcoords": "offset points",
+            }
+            axes.annotate(
+                bar.label, (0, bar.place), va="center", style="italic", bbox=BLANK, **corner
+            )
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
@@ -119,18 +138,27 @@ def name_bars(axes: Any, listed: list[Bar]) -> None:
 def size(results: Results) -> str:
     """The size of the problem in words."""
     asked = results.problem
-    return f"{asked['n_train']:,} training points, {asked['n_val']:,} for validation, d = {asked['dimensions']}"
+    return (
+        f"{asked['n_train']:,} training points, {asked['n_val']:,} for validation, d ="
+        f" {asked['dimensions']}"
+    )
 
 
 def measured_part(results: Results) -> str:
     """What a run changes in the page: machine, table, notes, versions and dates."""
     machine = results.machine
-    where = f"{machine['cores']} cores of {machine['processor']}, {machine['memory_gb']} GB, {machine['system']}"
+    where = (
+        f"{machine['cores']} cores of {machine['processor']}, {machine['memory_gb']} GB,"
+        f" {machine['system']}"
+    )
     dates = sorted({row.date for row in results.rows})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     notes = [f"- {row.title}: {row.note}." for row in results.rows if row.note]
     parts = [
-        f"Measured {when} on {where}. Data: {size(results)}, {results.problem['classes']} overlapping classes.",
+        (
+            f"Measured {when} on {where}. Data: {size(results)}, {results.problem['classes']}"
+            " overlapping classes."
+        ),
         table(results),
         first_calls(results),
         "\n".join(notes),
@@ -143,7 +171,11 @@ def first_calls(results: Results) -> str:
     """What our first call in a process costs."""
     calls = [(row.game, row.first_call) for row in results.rows if row.first_call is not None]
     named = ", ".join(f"{digits(seconds)} s ({game})" for game, seconds in calls)
-    return f"The first call of nearworth in a process, which also loads its compiled kernels: {named}." if calls else ""
+    return (
+        f"The first call of nearworth in a process, which also loads its compiled kernels: {named}."
+        if calls
+        else ""
+    )
 
 
 def renewed(page: str, results: Results) -> str:
@@ -156,7 +188,9 @@ def renewed(page: str, results: Results) -> str:
 
 def main() -> None:
     """Draw the picture and renew the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--results", type=Path, default=HERE / "results.json")
     parser.add_argument("--image", type=Path, help="only the picture, to this file")
     args = parser.parse_args()

@@ -1,4 +1,6 @@
-"""What was measured: rows of peers, their ratios to nearworth on the same game, and the table of them."""
+"""What was measured: rows of peers, their ratios to nearworth on the same game, and the table of
+them.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +30,37 @@ class Timing:
 
     @classmethod
     def scaled(cls, report: dict[str, Any], n_val: int) -> Timing:
-        """From the report of the harness, in proportion where only some validation points were run."""
+        """From the report of the harness, in proportion where only some validation points were
+        run.
+        """
         done = report["n_val"] or n_val
         scale = n_val / done
         measured_on = None if done == n_val else done
-        return cls(report["wall"] * scale, report["cpu"] * scale, report["runs"], report["peak_mb"], measured_on)
+        return cls(
+            report["wall"] * scale,
+            report["cpu"] * scale,
+            report["runs"],
+            report["peak_mb"],
+            measured_on,
+        )
 
     def improved_by(self, new: Timing) -> Timing:
         """The shorter of both times, wall and CPU each by itself, unless not measured alike."""
         if self.measured_on != new.measured_on:
             return new
-        return replace(new, wall=min(self.wall, new.wall), cpu=min(self.cpu, new.cpu), runs=self.runs + new.runs)
+        return replace(
+            new,
+            wall=min(self.wall, new.wall),
+            cpu=min(self.cpu, new.cpu),
+            runs=self.runs + new.runs,
+        )
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far values are from ours: largest difference, also as part of our largest value, and up to a constant."""
+    """How far values are from ours: largest difference, also as part of our largest value, and up
+    to a constant.
+    """
 
     largest: float
     difference: float
@@ -55,7 +72,10 @@ class Agreement:
     def of(cls, values: npt.NDArray[Any], ours: npt.NDArray[Any]) -> Agreement:
         """The comparison of two lists of values for the same training points."""
         if values.shape != ours.shape:
-            raise ValueError(f"values has shape {values.shape}, nearworth's {ours.shape}: not the same training points")
+            raise ValueError(
+                f"values has shape {values.shape}, nearworth's {ours.shape}: not the same training"
+                " points"
+            )
         gap = values - ours
         largest = float(np.abs(ours).max())
         difference, centred = (float(np.abs(g).max()) for g in (gap, gap - gap.mean()))
@@ -83,7 +103,9 @@ class Row:
     def of(cls, stored: dict[str, Any]) -> Row:
         """A row as it was written."""
         parts = {"one_core": Timing, "all_cores": Timing, "agreement": Agreement}
-        return cls(**{k: parts[k](**v) if k in parts and v is not None else v for k, v in stored.items()})
+        return cls(
+            **{k: parts[k](**v) if k in parts and v is not None else v for k, v in stored.items()}
+        )
 
     def improved_by(self, new: Row) -> Row:
         """The new row, with the old times where they are shorter and of the same versions."""
@@ -93,7 +115,10 @@ class Row:
             old.improved_by(now) if old and now else now
             for old, now in ((self.one_core, new.one_core), (self.all_cores, new.all_cores))
         )
-        first = min((self.first_call, new.first_call), key=lambda seconds: math.inf if seconds is None else seconds)
+        first = min(
+            (self.first_call, new.first_call),
+            key=lambda seconds: math.inf if seconds is None else seconds,
+        )
         return replace(new, one_core=one, all_cores=every, first_call=first)
 
     @property
@@ -129,7 +154,9 @@ class Results:
     def read(cls, path: Path) -> Results:
         """From a file."""
         stored = json.loads(path.read_text())
-        return cls(stored["problem"], stored["machine"], tuple(Row.of(row) for row in stored["rows"]))
+        return cls(
+            stored["problem"], stored["machine"], tuple(Row.of(row) for row in stored["rows"])
+        )
 
     def write(self, path: Path) -> None:
         """To a file, replaced in one step."""
@@ -161,7 +188,9 @@ class Results:
         return sorted(rows, key=lambda row: row.one_core.cpu if row.one_core else float("inf"))
 
     def ratio(self, row: Row) -> float | None:
-        """How many times the CPU time of nearworth, on one core: the figure a busy machine spoils least."""
+        """How many times the CPU time of nearworth, on one core: the figure a busy machine spoils
+        least.
+        """
         ours = self.ours(row.game)
         if ours is None or ours.one_core is None or row.one_core is None:
             return None
@@ -204,14 +233,24 @@ def cells(results: Results, row: Row) -> list[str]:
     waits = ", ".join(digits(timing.wall) for timing in row.timings)
     ratio, wall_ratio = (_times(found) for found in (results.ratio(row), results.wall_ratio(row)))
     memory = f"{row.one_core.peak_mb:,.0f}"
-    return [name, digits(row.one_core.cpu) + mark, ratio, waits, wall_ratio, memory, _agreement(row.agreement)]
+    return [
+        name,
+        digits(row.one_core.cpu) + mark,
+        ratio,
+        waits,
+        wall_ratio,
+        memory,
+        _agreement(row.agreement),
+    ]
 
 
 def versions(results: Results) -> Iterator[str]:
     """One line per package: what it ran on, when."""
     for row in results.rows:
         if row.versions and not (row.peer == US and row != results.ours(results.games()[0])):
-            named = ", ".join(f"{name} {version}" for name, version in row.versions.items() if name != row.peer)
+            named = ", ".join(
+                f"{name} {version}" for name, version in row.versions.items() if name != row.peer
+            )
             yield f"{row.title} {row.version} ({named}; {row.date})"
 
 

@@ -1,7 +1,7 @@
 """Side by side: nearworth and its peers on the same data, each in an environment of its own.
 
-    python benchmarks/peers/run.py                    # everything; builds the environments the first time
-    python benchmarks/peers/run.py --only nearworth   # renews our rows, keeps the others
+    python benchmarks/peers/run.py                    # everything; builds the environments the
+    first time python benchmarks/peers/run.py --only nearworth   # renews our rows, keeps the others
     python benchmarks/peers/run.py --quick            # small, into the cache folder
 
 A peer that cannot be installed or fails is a row with the reason.
@@ -77,7 +77,9 @@ class Bench:
 
     def our_values(self, game: Game, n_val: int) -> npt.NDArray[Any]:
         """The values everybody else's are compared with."""
-        est = nearworth.KNNShapley(game.n_neighbors, utility="original", progress=False).fit(self.data.X, self.data.y)
+        est = nearworth.KNNShapley(game.n_neighbors, utility="original", progress=False).fit(
+            self.data.X, self.data.y
+        )
         if game.leave_one_out:
             return est.value().values
         return est.value(self.data.X_val[:n_val], self.data.y_val[:n_val]).values
@@ -98,23 +100,45 @@ def row(bench: Bench, peer: Peer) -> Row:
         one = measured(bench, peer, python, threads=1)
         base = replace(base, one_core=timing(bench, one), versions=one["versions"])
         if (cores := usable_threads(None)) > 1:
-            base = replace(base, all_cores=timing(bench, measured(bench, peer, python, threads=cores)))
+            base = replace(
+                base, all_cores=timing(bench, measured(bench, peer, python, threads=cores))
+            )
         if peer.name == US:
             first = measured(bench, peer, python, threads=cores, cold=True)["wall"]
-            base = replace(base, first_call=first, versions=base.versions | {US: nearworth.__version__})
+            base = replace(
+                base, first_call=first, versions=base.versions | {US: nearworth.__version__}
+            )
     except SetupError as problem:
         return replace(base, reason=str(problem).replace(str(bench.cache), "CACHE"))
     return base
 
 
-def measured(bench: Bench, peer: Peer, python: Path, threads: int, cold: bool = False) -> dict[str, Any]:
+def measured(
+    bench: Bench, peer: Peer, python: Path, threads: int, cold: bool = False
+) -> dict[str, Any]:
     """One run of the harness in the peer's environment."""
     out = bench.out(peer)
     out.with_suffix(".json").unlink(missing_ok=True)
-    command = [str(python), "-P", str(HERE / "harness.py"), str(HERE / "adapters" / f"{peer.name}.py")]
-    command += [str(bench.data_file), str(out), "--distribution", peer.name, "--threads", str(threads)]
+    command = [
+        str(python),
+        "-P",
+        str(HERE / "harness.py"),
+        str(HERE / "adapters" / f"{peer.name}.py"),
+    ]
+    command += [
+        str(bench.data_file),
+        str(out),
+        "--distribution",
+        peer.name,
+        "--threads",
+        str(threads),
+    ]
     command += ["--n-neighbors", str(peer.game.n_neighbors), "--repeats", str(bench.repeats)]
-    command += ["--time-limit", str(bench.time_limit), *["--leave-one-out"] * peer.game.leave_one_out]
+    command += [
+        "--time-limit",
+        str(bench.time_limit),
+        *["--leave-one-out"] * peer.game.leave_one_out,
+    ]
     patience = 300 + 4 * bench.time_limit
     try:
         done = subprocess.run(
@@ -127,14 +151,24 @@ def measured(bench: Bench, peer: Peer, python: Path, threads: int, cold: bool = 
     except subprocess.TimeoutExpired:
         raise SetupError(f"not finished after {patience:.0f} s") from None
     if done.returncode:
-        raise SetupError(last_line(done.stderr) if done.returncode > 0 else f"killed by signal {-done.returncode}")
+        raise SetupError(
+            last_line(done.stderr)
+            if done.returncode > 0
+            else f"killed by signal {-done.returncode}"
+        )
     report: dict[str, Any] = json.loads(out.with_suffix(".json").read_text())
     return report
 
 
 def environment(peer: Peer, threads: int) -> dict[str, str]:
-    """The variables of a run: numerical libraries held to one thread where one is measured, free otherwise."""
-    kept = {name: value for name, value in os.environ.items() if name not in (*SINGLE, "PYTHONHOME", "PYTHONPATH")}
+    """The variables of a run: numerical libraries held to one thread where one is measured, free
+    otherwise.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in (*SINGLE, "PYTHONHOME", "PYTHONPATH")
+    }
     limits = dict.fromkeys(SINGLE, "1") if threads == 1 else {}
     return kept | limits | ({"PYTHONPATH": str(SOURCE)} if peer.name == US else {})
 
@@ -202,23 +236,44 @@ def earlier(path: Path, bench: Bench, partial: bool) -> Results:
 
 def arguments() -> argparse.Namespace:
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[US, *(peer.name for peer in PEERS)], help="renew these rows only")
-    parser.add_argument("--keep-best", action="store_true", help="with --only: keep earlier times where shorter")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK[0]:,} x {QUICK[1]:,} instead of {STANDARD[0]:,} x {STANDARD[1]:,}"
+        "--only",
+        nargs="+",
+        choices=[US, *(peer.name for peer in PEERS)],
+        help="renew these rows only",
+    )
+    parser.add_argument(
+        "--keep-best", action="store_true", help="with --only: keep earlier times where shorter"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"{QUICK[0]:,} x {QUICK[1]:,} instead of {STANDARD[0]:,} x {STANDARD[1]:,}",
     )
     parser.add_argument("--n-train", type=int)
     parser.add_argument("--n-val", type=int)
-    parser.add_argument("--repeats", type=int, default=3, help="best of this many; slow ones run once")
     parser.add_argument(
-        "--time-limit", type=float, default=120.0, help="seconds; beyond, fewer validation points are run and scaled up"
+        "--repeats", type=int, default=3, help="best of this many; slow ones run once"
     )
     parser.add_argument(
-        "--cache", type=Path, default=home / "nearworth" / "peers", help="environments, data and values"
+        "--time-limit",
+        type=float,
+        default=120.0,
+        help="seconds; beyond, fewer validation points are run and scaled up",
     )
     parser.add_argument(
-        "--output", type=Path, help="default: results.json here, or in the cache folder for other sizes"
+        "--cache",
+        type=Path,
+        default=home / "nearworth" / "peers",
+        help="environments, data and values",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="default: results.json here, or in the cache folder for other sizes",
     )
     return parser.parse_args()
 
@@ -230,7 +285,9 @@ def main() -> None:
     size = (args.n_train or standard[0], args.n_val or standard[1])
     bench = Bench(make_data(*size), args.cache.absolute(), args.repeats, args.time_limit)
     bench.save_data()
-    output = args.output or (RESULTS if size == STANDARD else bench.cache / f"results-{size[0]}x{size[1]}.json")
+    output = args.output or (
+        RESULTS if size == STANDARD else bench.cache / f"results-{size[0]}x{size[1]}.json"
+    )
     results = earlier(output, bench, partial=bool(args.only))
     for peer in (*OURS, *PEERS):
         if not args.only or peer.name in args.only:

@@ -1,4 +1,6 @@
-"""Formulas as MathML, which browsers draw themselves: no script, no network. The converter is docutils' own."""
+"""Formulas as MathML, which browsers draw themselves: no script, no network. The converter is
+docutils' own.
+"""
 
 from __future__ import annotations
 
@@ -35,5 +37,7 @@ def _converted(node: nodes.Element, *, as_block: bool) -> str:
 
 def setup(app: Any) -> dict[str, bool]:
     """Make it the renderer called "mathml"."""
-    app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(inline, None), block_renderers=(block, None)
+    )
     return {"parallel_read_safe": True, "parallel_write_safe": True}

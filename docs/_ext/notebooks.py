@@ -1,4 +1,6 @@
-"""Pages as notebooks: each how-to page with Python in it can be downloaded, with the output that the page shows."""
+"""Pages as notebooks: each how-to page with Python in it can be downloaded, with the output that
+the page shows.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def notebook(page: str) -> dict[str, Any]:
 
 
 def markdown(text: str) -> dict[str, Any]:
-    return {"cell_type": "markdown", "metadata": {}, "source": text.strip().splitlines(keepends=True)}
+    return {
+        "cell_type": "markdown",
+        "metadata": {},
+        "source": text.strip().splitlines(keepends=True),
+    }
 
 
 def code(source: str, printed: str) -> dict[str, Any]:
@@ -46,7 +52,9 @@ def add_link(app: Any, name: str, source: list[str]) -> None:
     target = Path(app.outdir, "notebooks", f"{Path(name).name}.ipynb")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(notebook(source[0]), indent=1))
-    link = f'<p><a href="../notebooks/{target.name}" download>Download this page as a notebook</a></p>'
+    link = (
+        f'<p><a href="../notebooks/{target.name}" download>Download this page as a notebook</a></p>'
+    )
     title, rest = source[0].split("\n", 1)
     source[0] = f"{title}\n\n{link}\n{rest}"
 

@@ -1,7 +1,7 @@
 """Ray tasks as an executor: copy this file, and call `est.value(..., executor=RayExecutor())`.
 
-Uses the cluster that `ray.init(...)` connected to. `options` are those of `ray.remote`, such as num_cpus (give
-KNNShapley as many in n_jobs), max_retries, memory or scheduling_strategy.
+Uses the cluster that `ray.init(...)` connected to. `options` are those of `ray.remote`, such as
+num_cpus (give KNNShapley as many in n_jobs), max_retries, memory or scheduling_strategy.
 """
 
 from concurrent.futures import Executor, Future

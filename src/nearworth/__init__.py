@@ -7,19 +7,21 @@
 
 Names load when first used: importing the package costs next to nothing beyond numpy.
 
-The layout. There are no import cycles between folders: `tests/test_architecture.py` has the arrows in one table.
+The layout. There are no import cycles between folders: `tests/test_architecture.py` has the arrows
+in one table.
 
-    estimator.py    KNNShapley: parameters in, calls out
-    inputs/         the one place where inputs are checked: parameters, X and y in any form, files
-    engine/         TrainingSet -> Problem -> Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
+    estimator.py    KNNShapley: parameters in, calls out inputs/         the one place where inputs
+    are checked: parameters, X and y in any form, files engine/         TrainingSet -> Problem ->
+    Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
                     engine/classify.py shows how one query is valued
-    games/          what a rank is worth: coefficients, closed forms, ties; numpy only
-    neighbors/      which points are near: keys, distances, exact search, indexes; never sees a label
-    results/        what a run gives: sums, Partial, Valuation, Detection, owners, plots
+    games/          what a rank is worth: coefficients, closed forms, ties; numpy only neighbors/
+    which points are near: keys, distances, exact search, indexes; never sees a label results/
+    what a run gives: sums, Partial, Valuation, Detection, owners, plots
 
-    audit/          which labels are wrong: votes, a model of noise, LabelAudit; scan: duplicates, outliers, leaks
-    tables/         the user's tables: read, prepare, write       report/    a LabelAudit as one page to look at
-    cli/            the command line, on top of everything        _common/   what every part may use
+    audit/          which labels are wrong: votes, a model of noise, LabelAudit; scan: duplicates,
+    outliers, leaks tables/         the user's tables: read, prepare, write       report/    a
+    LabelAudit as one page to look at cli/            the command line, on top of everything
+    _common/   what every part may use
 
     testing.py      the definition, from all 2^n subsets; checks of values and searchers of your own
     retrieval.py    documents valued by ranked lists and relevance judgements

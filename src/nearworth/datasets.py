@@ -1,4 +1,6 @@
-"""Data to try things on: labels of your own made wrong on purpose, and a small set made that way."""
+"""Data to try things on: labels of your own made wrong on purpose, and a small set made that
+way.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def add_label_noise(
 ) -> npt.NDArray[Any]:
     """A copy of y with some labels changed, each to a wrong one.
 
-    A changed label always differs from the true one, so `add_label_noise(y, ...) != y` is the mask of the changed rows.
+    A changed label always differs from the true one, so `add_label_noise(y, ...) != y` is the mask
+    of the changed rows.
 
     Parameters
     ----------
@@ -30,10 +33,11 @@ def add_label_noise(
     fraction : float
         Share of the labels to change: exactly round(fraction * N) rows, if the limit below allows.
     kind : {"uniform", "pair", "class-dependent"}
-        "uniform": rows drawn from all alike; every wrong class equally likely.
-        "pair": rows drawn from all alike; each class turns into the next one in order, the last into the first.
-        "class-dependent": every true class has its own share of changed rows, drawn at random, never more than half of
-        them, and its own preferences among the wrong classes. `fraction` holds over all classes, 0.5 at most.
+        "uniform": rows drawn from all alike; every wrong class equally likely. "pair": rows drawn
+        from all alike; each class turns into the next one in order, the last into the first.
+        "class-dependent": every true class has its own share of changed rows, drawn at random,
+        never more than half of them, and its own preferences among the wrong classes. `fraction`
+        holds over all classes, 0.5 at most.
     random_state : int, generator or None
         Which rows, which labels, and for "class-dependent" also which shares and preferences.
 
@@ -55,17 +59,26 @@ def add_label_noise(
     n_classes = len(classes.labels)
     largest = 0.5 if kind == "class-dependent" else 1.0
     if not is_real(fraction) or not 0 <= fraction <= largest:
-        raise ValueError(f"fraction must be a number from 0 to {largest:g} for kind={kind!r}; got {fraction!r}.")
+        raise ValueError(
+            f"fraction must be a number from 0 to {largest:g} for kind={kind!r}; got {fraction!r}."
+        )
     count = round(float(fraction) * len(classes.codes))
     if count and n_classes < 2:
-        raise ValueError(f"y has one class only, {classes.labels.tolist()[0]!r}: there is no wrong label.")
+        raise ValueError(
+            f"y has one class only, {classes.labels.tolist()[0]!r}: there is no wrong label."
+        )
     rng = as_generator(random_state)
     noisy = classes.codes.copy()
     weights = 1.0 - np.eye(n_classes)  # of the labels to draw, for each true class
     if kind == "class-dependent":
         sizes = np.bincount(noisy)
-        counts = _spread(count, sizes // 2, sizes * rng.random(n_classes), rng)  # never more than half of a class
-        chosen = [rng.choice(np.flatnonzero(noisy == code), n, replace=False) for code, n in enumerate(counts)]
+        counts = _spread(
+            count, sizes // 2, sizes * rng.random(n_classes), rng
+        )  # never more than half of a class
+        chosen = [
+            rng.choice(np.flatnonzero(noisy == code), n, replace=False)
+            for code, n in enumerate(counts)
+        ]
         rows = np.concatenate(chosen)
         weights *= rng.exponential(size=weights.shape)  # normalised, a distribution drawn uniformly
     else:
@@ -76,7 +89,9 @@ def add_label_noise(
     levels = (1.0 - rng.random(len(rows))) * cumulative[:, -1]
     noisy[rows] = np.argmax(cumulative >= levels[:, None], axis=1)
     labels, dtype = classes.labels[noisy], getattr(y, "dtype", None)
-    return labels.astype(dtype) if isinstance(dtype, np.dtype) else labels  # arrays of text lose their dtype on the way
+    return (
+        labels.astype(dtype) if isinstance(dtype, np.dtype) else labels
+    )  # arrays of text lose their dtype on the way
 
 
 class NoisyDigits(NamedTuple):
@@ -90,7 +105,8 @@ class NoisyDigits(NamedTuple):
 
 
 def noisy_digits(fraction: float = 0.1, random_state: int = 0) -> NoisyDigits:
-    """scikit-learn's 1,797 digits (8 x 8 pixels): two thirds to train on, with wrong labels, one third to validate.
+    """scikit-learn's 1,797 digits (8 x 8 pixels): two thirds to train on, with wrong labels, one
+    third to validate.
 
     >>> digits = noisy_digits()
     >>> digits.X.shape, digits.X_val.shape, len(digits.flipped)
@@ -108,8 +124,12 @@ def noisy_digits(fraction: float = 0.1, random_state: int = 0) -> NoisyDigits:
     return NoisyDigits(X[train], noisy, X[val], y[val], flipped)
 
 
-def _spread(count: int, room: IntVector, weights: FloatVector, rng: np.random.Generator) -> IntVector:
-    """`count` divided at random in proportion to the weights, each share at most its `room`; all room if it is less."""
+def _spread(
+    count: int, room: IntVector, weights: FloatVector, rng: np.random.Generator
+) -> IntVector:
+    """`count` divided at random in proportion to the weights, each share at most its `room`; all
+    room if it is less.
+    """
     given = np.zeros_like(room)
     while (rest := min(count, int(room.sum())) - int(given.sum())) > 0:
         open_weights = np.where(given < room, np.maximum(weights, np.finfo(float).tiny), 0.0)

@@ -1,8 +1,9 @@
 """The definition of the values, and checks of code that is not ours against it.
 
-`knn_utility` and `exact_shapley` are slow on purpose: no closed form, no shortcut, any number type (give fractions and
-get fractions). Nothing is shared with the engine, so that the two can be held against each other. `check_values` and
-`check_searcher` take about a second, need no test runner, and include awkward cases.
+`knn_utility` and `exact_shapley` are slow on purpose: no closed form, no shortcut, any number type
+(give fractions and get fractions). Nothing is shared with the engine, so that the two can be held
+against each other. `check_values` and `check_searcher` take about a second, need no test runner,
+and include awkward cases.
 """
 
 from __future__ import annotations
@@ -33,14 +34,23 @@ Matrix = npt.NDArray[Any]
 
 
 def knn_utility(
-    subset: Iterable[int], distances: Sequence[Any], labels: Sequence[Any], label: Any, *, n_neighbors: int,
-    task: Task = "classification", utility: Utility = "soft", n_classes: int | None = None, ties: Ties = "average",
-) -> Any:  # fmt: skip
+    subset: Iterable[int],
+    distances: Sequence[Any],
+    labels: Sequence[Any],
+    label: Any,
+    *,
+    n_neighbors: int,
+    task: Task = "classification",
+    utility: Utility = "soft",
+    n_classes: int | None = None,
+    ties: Ties = "average",
+) -> Any:
     """What a set of training points is worth for predicting one validation point.
 
-    Classification: the share of the nearest neighbours that carry the right label, and 1/C, a random guess, for no
-    points ("soft"); or their number over K, even when fewer than K are present ("original"). Regression: minus the
-    squared error of the neighbours' mean ("soft"), or of their sum over K ("original"); the prediction is 0 for none.
+    Classification: the share of the nearest neighbours that carry the right label, and 1/C, a
+    random guess, for no points ("soft"); or their number over K, even when fewer than K are present
+    ("original"). Regression: minus the squared error of the neighbours' mean ("soft"), or of their
+    sum over K ("original"); the prediction is 0 for none.
 
     Parameters
     ----------
@@ -51,10 +61,16 @@ def knn_utility(
     label
         Of the validation point.
     n_neighbors, task, utility, n_classes, ties
-        As in `KNNShapley`. Where the K-th neighbour falls among points at equal distance, the utility is the mean over
-        all ways of choosing ("average"), or the earlier training points are taken ("index").
+        As in `KNNShapley`. Where the K-th neighbour falls among points at equal distance, the
+        utility is the mean over all ways of choosing ("average"), or the earlier training points
+        are taken ("index").
     """
-    for name, given in (("n_neighbors", n_neighbors), ("task", task), ("utility", utility), ("ties", ties)):
+    for name, given in (
+        ("n_neighbors", n_neighbors),
+        ("task", task),
+        ("utility", utility),
+        ("ties", ties),
+    ):
         PARAMETERS[name](name, given)
     scores: list[Any] = []
     for top in _nearest(subset, distances, n_neighbors, ties):
@@ -65,12 +81,18 @@ def knn_utility(
         elif top:
             scores.append(Fraction(sum(int(labels[i] == label) for i in top), size))
         else:
-            scores.append(Fraction(1, n_classes or len(set(labels))) if utility == "soft" else Fraction(0))
+            scores.append(
+                Fraction(1, n_classes or len(set(labels))) if utility == "soft" else Fraction(0)
+            )
     return sum(scores) / len(scores)
 
 
-def _nearest(subset: Iterable[int], distances: Sequence[Any], n_neighbors: int, ties: Ties) -> list[list[int]]:
-    """All ways to choose the K nearest points of the subset: more than one only where tied points compete."""
+def _nearest(
+    subset: Iterable[int], distances: Sequence[Any], n_neighbors: int, ties: Ties
+) -> list[list[int]]:
+    """All ways to choose the K nearest points of the subset: more than one only where tied points
+    compete.
+    """
     ranked = sorted(subset, key=lambda i: (distances[i], i))
     if ties == "index" or len(ranked) <= n_neighbors:
         return [ranked[:n_neighbors]]
@@ -88,8 +110,8 @@ def exact_shapley(
     Parameters
     ----------
     utility : callable
-        Receives an increasing tuple of 0-based indices, `()` for the empty set, and returns a number.
-        Called exactly once per subset.
+        Receives an increasing tuple of 0-based indices, `()` for the empty set, and returns a
+        number. Called exactly once per subset.
     n : int
         Number of players, 1 to 24.
     semivalue : "shapley", "banzhaf", "loo", "composite", ("beta", a, b) or ("sizes", low, high)
@@ -98,7 +120,8 @@ def exact_shapley(
     Returns
     -------
     ndarray of shape (n,)
-        float64; or exact `fractions.Fraction` objects where the utility returns fractions or integers only.
+        float64; or exact `fractions.Fraction` objects where the utility returns fractions or
+        integers only.
 
     Examples
     --------
@@ -147,7 +170,8 @@ def _rising(x: Fraction, count: int) -> Fraction:
 
 
 def check_searcher(make_searcher: Callable[[], Any], *, recall: float = 0.5) -> None:
-    """Raise an AssertionError that says what is wrong with the searchers that `make_searcher` makes, if anything is.
+    """Raise an AssertionError that says what is wrong with the searchers that `make_searcher`
+    makes, if anything is.
 
     An approximate searcher may miss neighbours, but not invent, repeat or disorder them.
 
@@ -173,7 +197,10 @@ def check_searcher(make_searcher: Callable[[], Any], *, recall: float = 0.5) -> 
     Q = centres + rng.normal(size=(20, 8))
     _check_question(searcher, "fitted a second time, to well separated clusters", X, Q, 10)
     found = float(Sample(X, 10, Q).recall_of(searcher).mean())
-    _require(found >= recall, f"{found:.0%} of the neighbours were found on easy data instead of {recall:.0%}")
+    _require(
+        found >= recall,
+        f"{found:.0%} of the neighbours were found on easy data instead of {recall:.0%}",
+    )
 
 
 def _questions(rng: np.random.Generator) -> Iterator[tuple[str, Matrix, Matrix, int]]:
@@ -201,11 +228,20 @@ def _check_question(searcher: Any, name: str, X: Matrix, Q: Matrix, k: int) -> N
     try:
         _require(searcher.fit(X) is searcher, "fit must return the searcher itself")
         (indices, distances), (again, _) = searcher.search(Q, k), searcher.search(Q, k)
-        _require(np.array_equal(X, X_before) and np.array_equal(Q, Q_before), "the searcher changed its input")
+        _require(
+            np.array_equal(X, X_before) and np.array_equal(Q, Q_before),
+            "the searcher changed its input",
+        )
         _require(np.array_equal(indices, again), "the same question got two different answers")
-        _check_order(X, Q, check_answer(indices, distances, len(X), k, n_queries=len(Q), searcher=searcher).rows)
+        _check_order(
+            X,
+            Q,
+            check_answer(indices, distances, len(X), k, n_queries=len(Q), searcher=searcher).rows,
+        )
     except Exception as error:
-        raise AssertionError(f"{name} ({len(X)} points, {len(Q)} queries, k = {k}): {error}") from error
+        raise AssertionError(
+            f"{name} ({len(X)} points, {len(Q)} queries, k = {k}): {error}"
+        ) from error
 
 
 def _require(right: bool, wrong: str) -> None:
@@ -218,26 +254,35 @@ def _check_order(X: Matrix, Q: Matrix, indices: Matrix) -> None:
     keys = EuclideanKeys(as_points(X))
     far = keys.as_distances(keys.listed(Q, indices), Q)  # infinite where there is no neighbour
     size = np.max(far, where=np.isfinite(far), initial=0.0)
-    rounding = ROUNDING * (size + ROUNDING * np.abs(X).max())  # 32 bits tell no more far from the origin
+    rounding = ROUNDING * (
+        size + ROUNDING * np.abs(X).max()
+    )  # 32 bits tell no more far from the origin
     in_order = np.allclose(far, np.sort(far, axis=1), rtol=0.0, atol=rounding)
     _require(in_order, f"neighbours do not come nearest first; their true distances are {far}")
 
 
 def check_values(
-    function: Callable[..., Any], *, task: Task = "classification", utility: Utility = "soft",
-    semivalue: Semivalue = "shapley", ties: Ties | None = "average", tolerance: float = 1e-9,
-) -> None:  # fmt: skip
-    """Raise an AssertionError that lists every small problem on which a function differs from the definition.
+    function: Callable[..., Any],
+    *,
+    task: Task = "classification",
+    utility: Utility = "soft",
+    semivalue: Semivalue = "shapley",
+    ties: Ties | None = "average",
+    tolerance: float = 1e-9,
+) -> None:
+    """Raise an AssertionError that lists every small problem on which a function differs from the
+    definition.
 
     Parameters
     ----------
     function
-        Called as function(X, y, X_val, y_val, n_neighbors); returns the mean value over the validation points of each
-        training point, under Euclidean distance.
+        Called as function(X, y, X_val, y_val, n_neighbors); returns the mean value over the
+        validation points of each training point, under Euclidean distance.
     task, utility, semivalue
         The game whose values these should be; see `KNNShapley`.
     ties
-        How points at equal distance should be treated; None leaves out the problems that have such points.
+        How points at equal distance should be treated; None leaves out the problems that have such
+        points.
     tolerance
         The largest deviation of a value that passes.
 
@@ -252,25 +297,43 @@ def check_values(
         if ties is None and any(len(set(row)) < len(row) for row in distances):
             continue
         asked = {"n_neighbors": k, "task": task, "utility": utility, "ties": ties or "average"}
-        game = partial(_mean_utility, distances=distances, labels=[Fraction(each) for each in y], y_val=y_val, **asked)
+        game = partial(
+            _mean_utility,
+            distances=distances,
+            labels=[Fraction(each) for each in y],
+            y_val=y_val,
+            **asked,
+        )
         true = exact_shapley(game, len(y), semivalue=semivalue).astype(np.float64)
         try:
-            with warnings.catch_warnings(action="ignore"):  # of unseen labels, of divisions by zero: values tell
-                found = function(np.array(X, float), np.array(y), np.array(X_val, float), np.array(y_val), k)
+            with warnings.catch_warnings(
+                action="ignore"
+            ):  # of unseen labels, of divisions by zero: values tell
+                found = function(
+                    np.array(X, float), np.array(y), np.array(X_val, float), np.array(y_val), k
+                )
         except Exception as error:  # whatever it raises is what it found
             found = f"{type(error).__name__}: {error}"
         if np.shape(found) != true.shape or not np.allclose(found, true, rtol=0.0, atol=tolerance):
-            wrong.append(f"{name}: {X=}, {y=}, {X_val=}, {y_val=}, K={k}\n  defined {true}\n  found   {found}")
+            wrong.append(
+                f"{name}: {X=}, {y=}, {X_val=}, {y_val=}, K={k}\n  defined {true}\n  found  "
+                f" {found}"
+            )
     _require(not wrong, f"{len(wrong)} problems differ from the definition\n" + "\n".join(wrong))
 
 
 def _mean_utility(subset: Any, distances: Any, labels: Any, y_val: Any, **game: Any) -> Any:
-    scores = [knn_utility(subset, row, labels, label, **game) for row, label in zip(distances, y_val, strict=True)]
+    scores = [
+        knn_utility(subset, row, labels, label, **game)
+        for row, label in zip(distances, y_val, strict=True)
+    ]
     return sum(scores) / len(scores)
 
 
 def _problems() -> Iterator[tuple[str, list[Any], list[Any], list[Any], list[Any], int]]:
-    """Small problems that implementations get wrong: X, y, X_val, y_val, K, in whole numbers, so that ties are ties."""
+    """Small problems that implementations get wrong: X, y, X_val, y_val, K, in whole numbers, so
+    that ties are ties.
+    """
     points, y, y_val = [[3, 0], [1, 1], [0, 4], [6, 2], [5, 4]], [1, 0, 1, 2, 0], [0, 1, 2]
     queries = [[0, 0], [4, 1], [2, 7]]
     yield "ordinary points", points, y, queries, y_val, 2
@@ -283,7 +346,21 @@ def _problems() -> Iterator[tuple[str, list[Any], list[Any], list[Any], list[Any
     yield "one label only", points, [1] * 5, queries, [1] * 3, 2
     yield "labels that do not count from 0", points, [3, 7, 3, 100, 7], queries, [3, 7, 100], 2
     yield "negative labels", points, [-1, 1, -1, 1, 1], queries, [1, -1, 1], 3
-    yield "far from the origin", [[x + 2**20, z - 2**20] for x, z in points], y, [[2**20, -(2**20)]], [1], 2
+    yield (
+        "far from the origin",
+        [[x + 2**20, z - 2**20] for x, z in points],
+        y,
+        [[2**20, -(2**20)]],
+        [1],
+        2,
+    )
     yield "identical rows, different labels", [[1], [1], [1], [2]], [0, 1, 1, 0], [[0]], [1], 2
-    yield "all rows at one distance", [[1, 0], [0, 1], [-1, 0], [0, -1]], [0, 1, 1, 2], [[0, 0]], [1], 2
+    yield (
+        "all rows at one distance",
+        [[1, 0], [0, 1], [-1, 0], [0, -1]],
+        [0, 1, 1, 2],
+        [[0, 0]],
+        [1],
+        2,
+    )
     yield "a validation label that no training point has", points, y, queries, [1, 9, 2], 2

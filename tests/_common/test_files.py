@@ -38,7 +38,9 @@ def test_what_was_written_is_read(tmp_path, rng):
 
 def test_another_kind_is_refused(tmp_path):
     write_archive(tmp_path / "a", "thing", {}, {})
-    with pytest.raises(ValueError, match="is not a part saved by nearworth.*its format is 'nearworth thing 2'"):
+    with pytest.raises(
+        ValueError, match="is not a part saved by nearworth.*its format is 'nearworth thing 2'"
+    ):
         read_archive(tmp_path / "a", "part", both)
     with pytest.raises(FileNotFoundError):
         read_archive(tmp_path / "b", "part", both)
@@ -47,7 +49,9 @@ def test_another_kind_is_refused(tmp_path):
 def test_errors_of_those_who_build_are_value_errors(tmp_path):
     write_archive(tmp_path / "a", "thing", {}, {})
     for wrong in (lambda *_: {}["x"], lambda *_: [][0], lambda *_: None + 1):
-        with pytest.raises(ValueError, match="is not a thing saved by nearworth, or it is damaged: "):
+        with pytest.raises(
+            ValueError, match="is not a thing saved by nearworth, or it is damaged: "
+        ):
             read_archive(tmp_path / "a", "thing", wrong)
 
 
@@ -78,7 +82,9 @@ def test_damage_anywhere(tmp_path, rng):
 
 def npy_header(shape, dtype="<f8"):
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": dtype, "fortran_order": False, "shape": shape}
+    )
     return file.getvalue()
 
 
@@ -86,7 +92,9 @@ def npy_header(shape, dtype="<f8"):
 def test_declared_sizes_are_not_believed(tmp_path, bomb):
     """Two gigabytes in a small file: refused before they are made."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED if bomb == "compressed" else zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(
+        file, "w", zipfile.ZIP_DEFLATED if bomb == "compressed" else zipfile.ZIP_STORED
+    ) as archive:
         archive.writestr("description.npy", npy_header((), "<U2") + "{}".encode("utf-32-le"))
         if bomb == "compressed":
             with archive.open("a.npy", "w") as member:
@@ -103,7 +111,9 @@ def test_declared_sizes_are_not_believed(tmp_path, bomb):
                 archive.filelist.append(again)
         else:
             shape = (-(2**28), -1) if bomb == "negative" else (2**28,)
-            archive.writestr("a.npy", npy_header(shape, "|O" if bomb == "object" else "<f8") + bytes(64))
+            archive.writestr(
+                "a.npy", npy_header(shape, "|O" if bomb == "object" else "<f8") + bytes(64)
+            )
     (tmp_path / "a").write_bytes(file.getvalue())
     tracemalloc.start()
     try:

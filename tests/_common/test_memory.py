@@ -23,7 +23,9 @@ def system(tmp_path):
         def __init__(self):
             (self.proc / "self").mkdir(parents=True)
             self.mounts.mkdir()
-            (self.proc / "meminfo").write_text(f"MemTotal: 99999999 kB\nMemAvailable: {MACHINE // 1024} kB\n")
+            (self.proc / "meminfo").write_text(
+                f"MemTotal: 99999999 kB\nMemAvailable: {MACHINE // 1024} kB\n"
+            )
 
         def runs_in(self, *lines):
             (self.proc / "self/cgroup").write_text("".join(f"{line}\n" for line in lines))
@@ -57,7 +59,13 @@ def test_the_machine_alone(system):
 
 def test_a_limit_less_what_is_used_and_cannot_be_dropped(system):
     system.version_2("/app")
-    system.group("app", max=10**9, high="max", current=6 * 10**8, stat="anon 5\ninactive_file 200000000\nslab 3")
+    system.group(
+        "app",
+        max=10**9,
+        high="max",
+        current=6 * 10**8,
+        stat="anon 5\ninactive_file 200000000\nslab 3",
+    )
     assert system.free == 10**9 - 4 * 10**8
 
 
@@ -90,7 +98,9 @@ def test_version_1(system):
 @pytest.mark.parametrize("path", ["/docker/abc", "/docker/abc/inner", "/../elsewhere", "/"])
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_container_sees_its_group_as_the_mount_point(system, version, path):
-    """Names in /proc/self/cgroup may be those of the machine, while the mount shows only the container."""
+    """Names in /proc/self/cgroup may be those of the machine, while the mount shows only the
+    container.
+    """
     limit, used = ("limit_in_bytes", "usage_in_bytes") if version == 1 else ("max", "current")
     (system.version_1 if version == 1 else system.version_2)(path)
     system.group("", **{limit: 10**9, used: 10**8})
@@ -119,7 +129,9 @@ def test_a_group_that_is_full_has_nothing_free(system):
     system.version_2("/app")
     system.group("app", max=10**9, current=2 * 10**9)
     assert system.free == 0
-    system.group("app", max=10**9, current=10**8, stat="inactive_file 900000000")  # counted at different moments
+    system.group(
+        "app", max=10**9, current=10**8, stat="inactive_file 900000000"
+    )  # counted at different moments
     assert system.free == 10**9
 
 

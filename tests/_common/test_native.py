@@ -1,4 +1,6 @@
-"""The compiled library: found, refused with a reason, and never called with arrays that it could not bear."""
+"""The compiled library: found, refused with a reason, and never called with arrays that it could
+not bear.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,13 @@ def exported() -> dict[str, tuple[str, list[str]]]:
             f"{path.name}: an exported function in another form"
         )
         for result, name, inner in functions:
-            parameters = [" ".join(part.replace("restrict", "").split()) for part in inner.split(",")]
-            found[name] = result, [re.sub(r"\* +", "*", part) for part in parameters if part != "void"]
+            parameters = [
+                " ".join(part.replace("restrict", "").split()) for part in inner.split(",")
+            ]
+            found[name] = (
+                result,
+                [re.sub(r"\* +", "*", part) for part in parameters if part != "void"],
+            )
     return found
 
 
@@ -70,7 +77,9 @@ def test_every_exported_function_is_declared_as_it_is_in_c():
         assert len(parameters) == len(expected), name
         for parameter, wanted in zip(parameters, expected, strict=True):
             parameter = re.sub(r"\bchar \*", "uint8_t *", parameter)  # raw memory
-            assert parameter == wanted or parameter.split()[:-1] == [wanted], f"{name}: {parameter}, not {wanted}"
+            assert parameter == wanted or parameter.split()[:-1] == [wanted], (
+                f"{name}: {parameter}, not {wanted}"
+            )
 
 
 def test_types_of_rows_have_the_codes_of_the_header():
@@ -102,7 +111,9 @@ def declare(monkeypatch):
         calls = []
         declaration = native.Declaration(line)
         monkeypatch.setitem(native.DECLARED, declaration.name, declaration)
-        fake = FakeLibrary(**{declaration.name: function or (lambda *arguments: calls.append(arguments))})
+        fake = FakeLibrary(
+            **{declaration.name: function or (lambda *arguments: calls.append(arguments))}
+        )
         monkeypatch.setattr(native, "library", lambda: fake)
         return calls
 
@@ -111,10 +122,18 @@ def declare(monkeypatch):
 
 def test_lengths_follow_in_order_of_appearance(declare):
     calls = declare("f(keys:f8[n] rows:any[m,d] starts:i8[m+1] total:f4[n]!)")
-    arrays = np.zeros(3), np.zeros((5, 2), np.uint16), np.zeros(6, np.int64), np.zeros(3, np.float32)
+    arrays = (
+        np.zeros(3),
+        np.zeros((5, 2), np.uint16),
+        np.zeros(6, np.int64),
+        np.zeros(3, np.float32),
+    )
     native.call("f", *arrays)
     keys, rows, starts, total = (array.ctypes.data for array in arrays)
-    given = [ctypes.cast(given, ctypes.c_void_p).value if hasattr(given, "value") else given for given in calls[0]]
+    given = [
+        ctypes.cast(given, ctypes.c_void_p).value if hasattr(given, "value") else given
+        for given in calls[0]
+    ]
     assert given == [keys, rows, native.row_type(np.dtype(np.uint16)), starts, total, 3, 5, 2]
 
 
@@ -163,11 +182,15 @@ def test_outputs_must_be_writeable(declare):
     constant.flags.writeable = False
     native.call("f", np.zeros(2), constant)
     assert len(calls) == 1
-    with pytest.raises(ValueError, match="f: total is not contiguous and aligned, or not writeable"):
+    with pytest.raises(
+        ValueError, match="f: total is not contiguous and aligned, or not writeable"
+    ):
         native.call("f", constant, np.zeros(2))
 
 
-@pytest.mark.parametrize(("kind", "number"), [("i4", 2**31), ("i4", -(2**31) - 1), ("i8", 2**63), ("i8", 2**70)])
+@pytest.mark.parametrize(
+    ("kind", "number"), [("i4", 2**31), ("i4", -(2**31) - 1), ("i8", 2**63), ("i8", 2**70)]
+)
 def test_numbers_that_would_be_cut_off_are_refused(declare, kind, number):
     calls = declare(f"f(count:{kind})")
     native.call("f", 2 ** (8 * int(kind[1]) - 1) - 1)
@@ -185,7 +208,9 @@ def test_wrong_numbers_of_arguments(declare):
         native.call("f", np.zeros(2), np.zeros(2))
 
 
-@pytest.mark.parametrize("line", ["f(keys:f8[n", "f(keys)", "f(keys:f8[n+1])", "f(keys:f8[n] total:f8[m+1])"])
+@pytest.mark.parametrize(
+    "line", ["f(keys:f8[n", "f(keys)", "f(keys:f8[n+1])", "f(keys:f8[n] total:f8[m+1])"]
+)
 def test_declarations_with_mistakes_are_refused(line):
     with pytest.raises(AssertionError):
         native.Declaration(line)
@@ -262,7 +287,11 @@ def load(*, native_setting="", folder=None, code=""):
     variables = {"NEARWORTH_NATIVE": native_setting, "NEARWORTH_NATIVE_FOLDER": str(folder or "")}
     code = code or "from nearworth._common import native; print(native.variant(), native.variant())"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.returncode, done.stdout.strip(), done.stderr
 
@@ -289,7 +318,10 @@ def test_every_variant_can_be_asked_for():
             assert (status, out, err) == (0, f"{name} {name}", "")
         else:
             assert status == 1
-            assert f"NEARWORTH_NATIVE is {name}, but this processor has no more than {native.VARIANTS[best]}" in err
+            assert (
+                f"NEARWORTH_NATIVE is {name}, but this processor has no more than"
+                f" {native.VARIANTS[best]}" in err
+            )
     assert load(native_setting="0") == (0, "numpy numpy", "")
 
 
@@ -302,7 +334,9 @@ def test_a_variant_that_the_processor_lacks_is_refused_not_run(monkeypatch):
         return FakeLibrary(instruction_set=lambda: 1)
 
     monkeypatch.setattr(native, "open_variant", open_old)
-    with pytest.raises(ValueError, match="NEARWORTH_NATIVE is avx512, but this processor has no more than avx2"):
+    with pytest.raises(
+        ValueError, match="NEARWORTH_NATIVE is avx512, but this processor has no more than avx2"
+    ):
         native.library.__wrapped__()
     assert opened == ["baseline"]
 
@@ -310,7 +344,10 @@ def test_a_variant_that_the_processor_lacks_is_refused_not_run(monkeypatch):
 def test_unknown_settings_are_refused():
     status, _, err = load(native_setting="sse9")
     assert status == 1
-    assert "NEARWORTH_NATIVE is 'sse9'; it must be 0 (no compiled code) or one of baseline, avx2, avx512." in err
+    assert (
+        "NEARWORTH_NATIVE is 'sse9'; it must be 0 (no compiled code) or one of baseline, avx2,"
+        " avx512." in err
+    )
 
 
 def damage_missing(folder):

@@ -33,15 +33,27 @@ def test_lines_keep_their_breaks_and_cells_have_no_gaps():
 
 
 @pytest.mark.parametrize(
-    "names", [[7, "7"], [True, "True"], [None, "None"], ["a\nb", r"a\nb"], ["a  b", r"a \x20b"], [0.5, "0.5", 1]]
+    "names",
+    [
+        [7, "7"],
+        [True, "True"],
+        [None, "None"],
+        ["a\nb", r"a\nb"],
+        ["a  b", r"a \x20b"],
+        [0.5, "0.5", 1],
+    ],
 )
 def test_names_that_print_alike_are_refused(names):
-    with pytest.raises(ValueError, match="^owners: .* are two values that print alike. Write them alike") as refused:
+    with pytest.raises(
+        ValueError, match="^owners: .* are two values that print alike. Write them alike"
+    ) as refused:
         refuse_alike(names, "owners")
     for name in names[:2]:
         assert f"{name!r} ({type(name).__name__})" in str(refused.value)
 
 
-@pytest.mark.parametrize("names", [[], [7, "8"], ["a", "A"], ["a", "a "], [r"C:\new", "C:"], [("a", 1), ("a", "1")]])
+@pytest.mark.parametrize(
+    "names", [[], [7, "8"], ["a", "A"], ["a", "a "], [r"C:\new", "C:"], [("a", 1), ("a", "1")]]
+)
 def test_names_that_print_differently_are_not(names):
     refuse_alike(names, "owners")

@@ -45,7 +45,9 @@ def test_good_probabilities_are_believed(rng, noisy):
     X = rng.normal(size=(len(y), 3))
     probabilities = 0.9 * (clean[:, None] == np.unique(clean)) + 0.1 / 3
     wrong = y != clean
-    assert wrong[nw.audit_labels(X, y, pred_probs=probabilities).suspects(fraction=0.1)].mean() > 0.9
+    assert (
+        wrong[nw.audit_labels(X, y, pred_probs=probabilities).suspects(fraction=0.1)].mean() > 0.9
+    )
     assert wrong[nw.audit_labels(X, y).suspects(fraction=0.1)].mean() < 0.5
 
 
@@ -83,7 +85,9 @@ def test_precomputed_distances_are_the_same_audit(noisy):
     X, y, _ = noisy
     D = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
     np.testing.assert_allclose(
-        nw.audit_labels(D, y, metric="precomputed").quality, nw.audit_labels(X, y).quality, rtol=1e-6
+        nw.audit_labels(D, y, metric="precomputed").quality,
+        nw.audit_labels(X, y).quality,
+        rtol=1e-6,
     )
 
 
@@ -147,7 +151,11 @@ def test_same_input_same_output_and_names_do_not_matter(noisy):
 @pytest.mark.parametrize("kind", ["two classes", "all different", "one odd", "copies"])
 def test_hostile_little_sets(rng, n, kind):
     X = np.zeros((n, 2)) if kind == "copies" else rng.normal(size=(n, 2))
-    y = {"two classes": np.arange(n) % 2, "all different": np.arange(n), "one odd": np.arange(n) == 0}
+    y = {
+        "two classes": np.arange(n) % 2,
+        "all different": np.arange(n),
+        "one odd": np.arange(n) == 0,
+    }
     labels = y.get(kind, np.arange(n) % 2)
     audit = nw.audit_labels(X, labels)
     assert ((audit.quality >= 0) & (audit.quality <= 1)).all()
@@ -172,7 +180,9 @@ def test_wrong_labels_in_clean_clusters_are_listed(rng, kind):
 @pytest.mark.parametrize("count", [120, 240])
 @pytest.mark.parametrize("kind", ["cyclic", "uniform"])
 def test_much_noise_in_clean_clusters_is_not_taken_for_overlap(rng, kind, count):
-    """Even where all wrong labels of a class are the same one, and so could be a second class that lives there."""
+    """Even where all wrong labels of a class are the same one, and so could be a second class that
+    lives there.
+    """
     audit, wrong = audited_clusters(rng, kind, count)
     listed = set(audit.suspects(max_fdr=0.2))
     assert len(listed & wrong) >= 0.6 * count
@@ -187,7 +197,9 @@ def test_clean_clusters_have_no_errors(rng):
 
 
 def audited_clusters(rng, kind, count):
-    """Three classes far apart, `count` of 600 labels wrong, each the next class or any; and which ones."""
+    """Three classes far apart, `count` of 600 labels wrong, each the next class or any; and which
+    ones.
+    """
     true = np.arange(600) % 3
     X = 8.0 * np.eye(3)[true] + rng.normal(size=(600, 3))
     wrong = rng.choice(600, count, replace=False)
@@ -198,10 +210,14 @@ def audited_clusters(rng, kind, count):
 
 def test_warnings_and_refusals_are_about_the_call(rng):
     X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
-    with pytest.warns(UserWarning, match="y_val has 1 label that no training point carries") as caught:
+    with pytest.warns(
+        UserWarning, match="y_val has 1 label that no training point carries"
+    ) as caught:
         nw.audit_labels(X, y, 3, X[:5], [0, 1, 0, 1, 7])
     assert {warning.filename for warning in caught} == {__file__}
-    with pytest.raises(TypeError, match=r"n_neighbors must be a whole number, .* got ndarray of shape \(30, 2\)\.$"):
+    with pytest.raises(
+        TypeError, match=r"n_neighbors must be a whole number, .* got ndarray of shape \(30, 2\)\.$"
+    ):
         nw.audit_labels(X, y, X, y)
     with pytest.raises(TypeError, match=r"got \[\[.* \.\.\. \(list\)\.$") as refused:
         nw.audit_labels(X, y, X.tolist(), y)
@@ -221,7 +237,9 @@ def test_names_do_not_matter(rng, n_classes):
     y = np.arange(600) % n_classes
     X = (1.2 * rng.normal(size=(n_classes, 4)))[y] + rng.normal(size=(600, 4))
     renamed = rng.permutation(n_classes)[y]
-    np.testing.assert_allclose(nw.audit_labels(X, y).quality, nw.audit_labels(X, renamed).quality, atol=1e-9)
+    np.testing.assert_allclose(
+        nw.audit_labels(X, y).quality, nw.audit_labels(X, renamed).quality, atol=1e-9
+    )
 
 
 def test_order_of_rows_does_not_matter_where_classes_overlap(rng):
@@ -252,7 +270,9 @@ def test_the_last_bit_of_sums_does_not_matter(n_classes, with_probabilities):
         X[rows][:, columns], y[rows], pred_probs=probabilities[rows] if with_probabilities else None
     )
     np.testing.assert_allclose(shuffled.quality, audit.quality[rows], atol=1e-10)
-    np.testing.assert_allclose(shuffled.label_probabilities, audit.label_probabilities[rows], atol=1e-10)
+    np.testing.assert_allclose(
+        shuffled.label_probabilities, audit.label_probabilities[rows], atol=1e-10
+    )
     assert shuffled.n_errors.lower == pytest.approx(audit.n_errors.lower, abs=1e-8)
     assert shuffled.n_errors.upper == pytest.approx(audit.n_errors.upper, abs=1e-8)
     assert sorted(rows[shuffled.suspects(max_fdr=0.3)]) == sorted(audit.suspects(max_fdr=0.3))
@@ -287,7 +307,9 @@ def test_certain_labels_of_many_classes(rng):
 
 
 def test_very_many_classes_are_audited_as_few_are(rng, monkeypatch):
-    """With columns for the classes that have votes: nearly the numbers of the audit with a column for each class."""
+    """With columns for the classes that have votes: nearly the numbers of the audit with a column
+    for each class.
+    """
     X, true = blobs(rng, 1500, 70, 6)
     y = nw.add_label_noise(true, 0.1, random_state=1)
     probabilities = 0.8 * np.eye(70)[true] + 0.2 / 70
@@ -302,13 +324,17 @@ def test_very_many_classes_are_audited_as_few_are(rng, monkeypatch):
         assert average_precision_score(y != true, -found.quality) > 0.99
         assert found.label_probabilities.shape == (1500, 70)
         np.testing.assert_allclose(found.label_probabilities.sum(axis=1), 1.0)
-        np.testing.assert_allclose(found.label_probabilities[np.arange(1500), y], found.quality, atol=1e-9)
+        np.testing.assert_allclose(
+            found.label_probabilities[np.arange(1500), y], found.quality, atol=1e-9
+        )
         assert (y != true)[found.suspects()].mean() > 0.9
 
 
 @pytest.mark.long
 def test_votes_of_very_many_classes_take_little_memory():
-    """3,000 rows of 1,000 classes: one table of them has 24 MB, and there used to be more than a dozen."""
+    """3,000 rows of 1,000 classes: one table of them has 24 MB, and there used to be more than a
+    dozen.
+    """
     rng = np.random.default_rng(0)
     y = np.arange(3000) % 1000
     X = rng.normal(size=(1000, 8))[y] * 3 + rng.normal(size=(3000, 8))
@@ -329,10 +355,11 @@ def defaults(rng, n=3000):
 
 
 def test_outcomes_drawn_by_lot_are_not_counted_as_wrong(rng, monkeypatch):
-    """The ranking is nearly the one there would be without this explanation; how sure it is changes.
+    """The ranking is nearly the one there would be without this explanation; how sure it is
+    changes.
 
-    No count and no list, but no row is called right either: people who err where classes meet look the same. Only
-    labels that are next to never drawn where they are remain suspect.
+    No count and no list, but no row is called right either: people who err where classes meet look
+    the same. Only labels that are next to never drawn where they are remain suspect.
     """
     X, y = defaults(rng)
     audit = nw.audit_labels(X, y)
@@ -350,4 +377,6 @@ def test_outcomes_drawn_by_lot_are_not_counted_as_wrong(rng, monkeypatch):
     for doubtful, certain in ((audit, sure), (checked, sure_checked)):
         assert (doubtful.quality <= (1 + certain.quality) / 2 + 1e-12).all()
         common = doubtful.agreement > 0.3
-        np.testing.assert_allclose(doubtful.quality[common], (1 + certain.quality[common]) / 2, atol=0.02)
+        np.testing.assert_allclose(
+            doubtful.quality[common], (1 + certain.quality[common]) / 2, atol=0.02
+        )

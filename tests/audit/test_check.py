@@ -27,7 +27,9 @@ def test_new_rows_are_judged_about_as_well_as_if_all_were_audited(digits):
     audit = nw.audit_labels(X[:1200], y[:1200])
     new, everything = audit.check(X[1200:], y[1200:]), nw.audit_labels(X, y)
     assert len(new) == len(y) - 1200
-    found, best = (average_precision_score(wrong[1200:], -q) for q in (new.quality, everything.quality[1200:]))
+    found, best = (
+        average_precision_score(wrong[1200:], -q) for q in (new.quality, everything.quality[1200:])
+    )
     assert found > best - 0.05
     suspects = new.suspects()
     assert wrong[1200:][suspects].mean() > 0.85
@@ -50,7 +52,9 @@ def test_many_rows_are_looked_at_in_blocks(digits, monkeypatch):
     audit = nw.audit_labels(X[:500], y[:500])
     at_once = audit.check(X[500:560], y[500:560])
     monkeypatch.setattr(check, "AT_ONCE", 2_000)  # four rows
-    np.testing.assert_allclose(audit.check(X[500:560], y[500:560]).quality, at_once.quality, atol=1e-12)
+    np.testing.assert_allclose(
+        audit.check(X[500:560], y[500:560]).quality, at_once.quality, atol=1e-12
+    )
 
 
 def test_values_are_those_of_the_new_rows_for_the_audited_ones(digits):
@@ -75,7 +79,9 @@ def test_new_targets_are_judged_about_as_well_as_if_all_were_audited(targets):
     new = nw.audit_labels(X[:900], y[:900], task="regression").check(X[900:], y[900:])
     everything = nw.audit_labels(X, y, task="regression")
     assert average_precision_score(wrong[900:], -new.quality) > 0.95
-    np.testing.assert_allclose(new.suggested[~wrong[900:]], everything.suggested[900:][~wrong[900:]], atol=1.5)
+    np.testing.assert_allclose(
+        new.suggested[~wrong[900:]], everything.suggested[900:][~wrong[900:]], atol=1.5
+    )
     assert np.abs(new.suggested[wrong[900:]] - y[900:][wrong[900:]] / 10).max() < 1.5
     inside = (new.suggested_range[:, 0] <= y[900:]) & (y[900:] <= new.suggested_range[:, 1])
     assert 0.8 < inside[~wrong[900:]].mean() < 0.98
@@ -94,7 +100,9 @@ def test_a_target_is_judged_by_votes_and_on_its_own(targets, monkeypatch):
     helped = nw.audit_labels(X[:500], y[:500], task="regression", predictions=X[:500, 0] + 5)
     assert (helped.check(X[500:560], y[500:560]).quality == many.quality).all()
     monkeypatch.setattr(check, "AT_ONCE", 2_000)
-    np.testing.assert_allclose(audit.check(X[500:560], y[500:560]).quality, many.quality, atol=1e-12)
+    np.testing.assert_allclose(
+        audit.check(X[500:560], y[500:560]).quality, many.quality, atol=1e-12
+    )
 
 
 def test_the_suggested_target_from_the_definition(rng):
@@ -104,7 +112,9 @@ def test_the_suggested_target_from_the_definition(rng):
     point = rng.normal(size=2)
     near, size = audit._model.ground.near, 2 * k
     distances = ((X - point) ** 2).sum(axis=1)
-    votes = {int(row): 1 / max(k, rank) for rank, row in enumerate(np.argsort(distances)[:size], start=1)}
+    votes = {
+        int(row): 1 / max(k, rank) for rank, row in enumerate(np.argsort(distances)[:size], start=1)
+    }
     total, weight = sum(w * near[row] for row, w in votes.items()), sum(votes.values())
     for row in range(30):
         others = np.sort(np.delete(((X - X[row]) ** 2).sum(axis=1), row))
@@ -112,7 +122,9 @@ def test_the_suggested_target_from_the_definition(rng):
         if rank <= size:
             total, weight = total + near[row] / max(k, rank), weight + 1 / max(k, rank)
     new = audit.check(point[None], [0.0])
-    np.testing.assert_allclose(new.suggested[0], audit._model.ground.space.back(np.array([total / weight]))[0])
+    np.testing.assert_allclose(
+        new.suggested[0], audit._model.ground.space.back(np.array([total / weight]))[0]
+    )
 
 
 def test_what_cannot_be_checked_is_refused(digits):
@@ -147,7 +159,12 @@ def test_wrong_labels_of_new_rows_are_found_where_the_audited_ones_are_clean(rng
 def test_copies_among_audited_rows_share_one_vote_about_new_rows(digits):
     """New rows agree with their neighbours as if each of these were there once."""
     X, y, _ = digits
-    once, rows = nw.audit_labels(X[:300], y[:300]), np.repeat(np.arange(300), np.arange(300) % 7 + 1)
+    once, rows = (
+        nw.audit_labels(X[:300], y[:300]),
+        np.repeat(np.arange(300), np.arange(300) % 7 + 1),
+    )
     copied = nw.audit_labels(X[rows], y[rows])
     found, expected = (audit.check(X[300:500], y[300:500]) for audit in (copied, once))
-    np.testing.assert_allclose(found.agreement, expected.agreement, atol=0.02)  # lists end at other rows
+    np.testing.assert_allclose(
+        found.agreement, expected.agreement, atol=0.02
+    )  # lists end at other rows

@@ -25,7 +25,9 @@ def test_an_estimate_is_not_below_what_is_known():
 
 
 def test_an_estimate_needs_an_upper_end_that_is_near():
-    """Thirty labels seem wrong, but three hundred are against their surroundings: who is to tell."""
+    """Thirty labels seem wrong, but three hundred are against their surroundings: who is to
+    tell.
+    """
     right = np.full((1, 1000), 0.97)
     far, near = (count_errors(right, np.ones(1), most) for most in (300.0, 47.0))
     assert far.estimate is None
@@ -53,12 +55,16 @@ def test_caution_keeps_the_order_and_the_certain(rng):
 
 
 def test_a_rare_class_is_not_wrong_altogether(rng):
-    """Twenty rows with one label, all of which seem wrong: as many wrong ones were to be expected, but not for sure."""
+    """Twenty rows with one label, all of which seem wrong: as many wrong ones were to be expected,
+    but not for sure.
+    """
     given = np.repeat([0, 1], [980, 20])
     right = np.concatenate([rng.uniform(0.9, 1.0, 980), rng.uniform(0.0, 0.05, 20)])
     careful = cautious(right, given)
     # A normal variable with mean 0 and spread s is 0.8 s on the average of its upper half.
-    assert careful[given == 1].sum() == pytest.approx(0.8 * np.sqrt(19 + (MISCOUNTED * 19) ** 2), rel=0.2)
+    assert careful[given == 1].sum() == pytest.approx(
+        0.8 * np.sqrt(19 + (MISCOUNTED * 19) ** 2), rel=0.2
+    )
     alone = cautious(right[given == 0], given[given == 0])
     np.testing.assert_allclose(careful[given == 0], alone)
 
@@ -68,7 +74,9 @@ def test_longest_list_from_the_definition(rng):
     for asked in (0.05, 0.2, 0.3):
         for extra in (0.5, 1.0):
             n = longest_list(right, asked, extra)
-            expected = max([m for m in range(1, 201) if (right[:m].sum() + extra) / m <= asked], default=0)
+            expected = max(
+                [m for m in range(1, 201) if (right[:m].sum() + extra) / m <= asked], default=0
+            )
             assert n == expected
     assert longest_list(right, 1.0, 1.0) == 200
     assert longest_list(right, 0.0, 1.0) == 0
@@ -79,7 +87,10 @@ def test_count_prints_itself():
     assert str(told) == "about 12 (at least 8; at most 1,200 if pigs fly)"
     untold = ErrorCount(None, 8.0, 20.0, assumption="pigs fly")
     assert str(untold) == "at least 8; at most 20 if pigs fly"
-    assert str(ErrorCount(12.4, 8.0, 20.0, 0.9, "review")) == "about 12, 8 to 20 (90% interval, by review)"
+    assert (
+        str(ErrorCount(12.4, 8.0, 20.0, 0.9, "review"))
+        == "about 12, 8 to 20 (90% interval, by review)"
+    )
 
 
 def test_caution_survives_rounding():
@@ -100,7 +111,9 @@ def test_a_chance_that_nothing_is_wrong():
 @pytest.mark.parametrize("n", [16, 24, 40])
 @pytest.mark.parametrize("load", [load_iris, load_digits, None])
 def test_of_few_rows_the_upper_end_is_honest(n, load):
-    """A row sees one of its own label less than others do: among few rows that tells its label, and proves nothing."""
+    """A row sees one of its own label less than others do: among few rows that tells its label, and
+    proves nothing.
+    """
     for seed in range(4):
         rng = np.random.default_rng(seed)
         if load is None:  # labels by lot: half of them may well be wrong

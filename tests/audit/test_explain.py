@@ -17,14 +17,23 @@ def test_value_under_other_labels(rng, k, with_validation, utility):
     X = rng.integers(0, 4, (25, 2)).astype(float)  # ties and duplicates
     y = rng.integers(0, 3, 25)
     y[:6] = 0, 0, 1, 1, 2, 2
-    validation = (rng.integers(0, 4, (8, 2)).astype(float), rng.integers(0, 3, 8)) if with_validation else (None, None)
+    validation = (
+        (rng.integers(0, 4, (8, 2)).astype(float), rng.integers(0, 3, 8))
+        if with_validation
+        else (None, None)
+    )
     estimator = nw.KNNShapley(k, utility=utility, n_classes=3).fit(X, y)
     for row in (0, 7):
         on_others, under = effects_of(estimator, row, *validation)
         for label in range(3):
             changed = y.copy()
             changed[row] = label
-            values = nw.KNNShapley(k, utility=utility, n_classes=3).fit(X, changed).value(*validation).values
+            values = (
+                nw.KNNShapley(k, utility=utility, n_classes=3)
+                .fit(X, changed)
+                .value(*validation)
+                .values
+            )
             np.testing.assert_allclose(under[label], values[row], atol=1e-12)
         single = estimator.value(*validation, contributions=[row]).contributions[:, 0]
         np.testing.assert_allclose(on_others, single, atol=1e-12)

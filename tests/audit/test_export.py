@@ -23,20 +23,29 @@ def texts(audit):
 
 
 def test_label_studio_there_and_back(audit, tmp_path):
-    """https://labelstud.io/guide/predictions and /guide/task_format: data, predictions; annotations come back."""
-    audit.export("label-studio", tmp_path / "tasks.json", target="digit", content=texts(audit), fraction=0.01)
+    """https://labelstud.io/guide/predictions and /guide/task_format: data, predictions; annotations
+    come back.
+    """
+    audit.export(
+        "label-studio", tmp_path / "tasks.json", target="digit", content=texts(audit), fraction=0.01
+    )
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     rows = audit.suspects(fraction=0.01).tolist()
     assert [task["data"]["row"] for task in tasks] == rows
     assert tasks[0]["data"]["text"] == f"digit {rows[0]}"
     result = tasks[0]["predictions"][0]["result"][0]
     assert result == {
-        "from_name": "digit", "to_name": "text", "type": "choices",
+        "from_name": "digit",
+        "to_name": "text",
+        "type": "choices",
         "value": {"choices": [str(audit.suggested[rows[0]])]},
-    }  # fmt: skip
+    }
     assert tasks[0]["predictions"][0]["score"] == pytest.approx(audit.confidence[rows[0]], abs=1e-6)
     answer = lambda label, **more: {"result": [{**result, "value": {"choices": [label]}}], **more}  # noqa: E731
-    tasks[0]["annotations"] = [answer("9"), answer(str(audit.suggested[rows[0]]), was_cancelled=False)]
+    tasks[0]["annotations"] = [
+        answer("9"),
+        answer(str(audit.suggested[rows[0]]), was_cancelled=False),
+    ]
     tasks[1]["annotations"] = [answer(str(audit.given[rows[1]]))]
     tasks[2]["annotations"] = [answer("3", was_cancelled=True)]
     (tmp_path / "done.json").write_text(json.dumps(tasks))
@@ -49,7 +58,9 @@ def test_label_studio_there_and_back(audit, tmp_path):
 def test_answers_on_a_sample_make_a_review(audit, tmp_path):
     rows = audit.review_sample(30, random_state=1)
     audit.export("fiftyone", tmp_path / "labels.json", rows=rows)
-    answers = audit.read_answers("fiftyone", tmp_path / "labels.json")  # as if every suggestion were right
+    answers = audit.read_answers(
+        "fiftyone", tmp_path / "labels.json"
+    )  # as if every suggestion were right
     reviewed = audit.reviewed(answers.rows, answers.is_wrong)
     assert reviewed.n_errors.basis == "review"
     assert (reviewed.quality[answers.rows[answers.is_wrong]] == 0).all()
@@ -71,12 +82,19 @@ def test_fiftyone_there_and_back(audit, tmp_path):
     content = json.loads((tmp_path / "labels.json").read_text())
     assert [*content] == ["labels"]  # with "classes", labels would have to be numbers of these
     answers = audit.read_answers("fiftyone", tmp_path / "labels.json")  # every suggestion accepted
-    assert [each["label"] for each in answers.decisions["decisions"]] == [str(x) for x in audit.suggested[answers.rows]]
+    assert [each["label"] for each in answers.decisions["decisions"]] == [
+        str(x) for x in audit.suggested[answers.rows]
+    ]
 
 
 def test_fiftyone_writes_numbers_of_classes(audit, tmp_path):
-    """https://docs.voxel51.com/user_guide/export_datasets.html: targets are classes[target], None if unlabelled."""
-    content = {"classes": ["9", "8", str(audit.given[3])], "labels": {"3": 2, "4": None, "5": {"label": 0}}}
+    """https://docs.voxel51.com/user_guide/export_datasets.html: targets are classes[target], None
+    if unlabelled.
+    """
+    content = {
+        "classes": ["9", "8", str(audit.given[3])],
+        "labels": {"3": 2, "4": None, "5": {"label": 0}},
+    }
     (tmp_path / "labels.json").write_text(json.dumps(content))
     answers = audit.read_answers("fiftyone", tmp_path / "labels.json")
     assert answers.rows.tolist() == [3, 5]
@@ -102,11 +120,17 @@ def test_tables_and_apply(audit, tmp_path, command):
     answers = audit.read_answers("csv", "done.csv", target="digit")
     answers.save("decisions.json")
     with open("train.csv", "w") as file:
-        file.write("digit,a\n" + "\n".join(f"{label},{row}" for row, label in enumerate(audit.given)) + "\n")
+        file.write(
+            "digit,a\n"
+            + "\n".join(f"{label},{row}" for row, label in enumerate(audit.given))
+            + "\n"
+        )
     code, _, err = command("apply", "decisions.json", "train.csv", "-o", "clean.csv")
     assert code == 0, err
     with open("clean.csv") as file:
-        assert file.read().split()[1 + answers.rows[0]] == f"{lines[0]['suggested']},{answers.rows[0]}"
+        assert (
+            file.read().split()[1 + answers.rows[0]] == f"{lines[0]['suggested']},{answers.rows[0]}"
+        )
 
 
 def test_strange_answers_and_tools(audit, tmp_path):

@@ -1,4 +1,6 @@
-"""What predicts the given labels: the bound on errors, the ranking that joins it, and predictions of models."""
+"""What predicts the given labels: the bound on errors, the ranking that joins it, and predictions
+of models.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def overlapping(rng, n=1500, apart=1.2):
 def told(right, evidence=None):
     """What two hypotheses make of rows of two classes."""
     evidence = np.full((right.shape[1], 2), 0.5) if evidence is None else evidence
-    return Posterior([], [], np.array([0.75, 0.25]), right=right, evidence=evidence, labels=evidence)
+    return Posterior(
+        [], [], np.array([0.75, 0.25]), right=right, evidence=evidence, labels=evidence
+    )
 
 
 def test_probabilities_are_calibrated(rng):
@@ -44,7 +48,9 @@ def test_of_labels_that_are_equally_probable_any_may_be_wrong():
 
 @pytest.mark.parametrize("rare", [2, 10])
 def test_a_row_that_sees_fewer_of_its_own_class_is_not_told_by_that(rng, rare):
-    """Features say nothing. Each row of the rare class sees one of its class less than all others do."""
+    """Features say nothing. Each row of the rare class sees one of its class less than all
+    others do.
+    """
     y = np.arange(60) < rare
     for how in ({}, {"pred_probs": np.full((60, 2), 0.5)}):
         count = nw.audit_labels(rng.normal(size=(60, 3)), y, **how).n_errors
@@ -53,7 +59,9 @@ def test_a_row_that_sees_fewer_of_its_own_class_is_not_told_by_that(rng, rare):
 
 
 def test_labels_wrong_where_classes_meet_are_within_the_range(rng):
-    """As people err: the nearer to the border the likelier. The model takes these for overlap, the range holds them."""
+    """As people err: the nearer to the border the likelier. The model takes these for overlap, the
+    range holds them.
+    """
     X, true = overlapping(rng, apart=2.0)
     wrong = rng.random(len(true)) < 0.4 * np.exp(-np.abs(X[:, 0]))
     count = nw.audit_labels(X, np.where(wrong, 1 - true, true)).n_errors
@@ -110,24 +118,34 @@ def test_a_good_model_narrows_the_range_and_shortens_no_list(rng):
     alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=knows)
     assert wrong.sum() <= helped.n_errors.upper < 1.3 * wrong.sum() < alone.n_errors.upper
     assert len(helped.suspects(max_fdr=0.2)) >= len(alone.suspects(max_fdr=0.2))
-    assert wrong[helped.suspects(fraction=0.1)].mean() > 0.95 > wrong[alone.suspects(fraction=0.1)].mean()
+    assert (
+        wrong[helped.suspects(fraction=0.1)].mean()
+        > 0.95
+        > wrong[alone.suspects(fraction=0.1)].mean()
+    )
 
 
 @pytest.mark.parametrize("direction", [1.0, -1.0])
 def test_evidence_that_labels_hardly_confirm_is_not_left_out(rng, direction):
-    """Weak evidence seems to speak against its label by chance. It still orders rows, and costs next to nothing."""
+    """Weak evidence seems to speak against its label by chance. It still orders rows, and costs
+    next to nothing.
+    """
     towards = rng.normal(size=600)
     codes = (rng.random(600) < 1 / (1 + np.exp(-0.02 * direction * towards))).astype(int)
     weak = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
     free, kept = (predict_given([weak], codes, prior=prior) for prior in (0.0, 1.0))
-    assert free.loss <= kept.loss + 1e-6 < free.loss + 2.0  # the loss is that of the labels, without the prior
+    assert (
+        free.loss <= kept.loss + 1e-6 < free.loss + 2.0
+    )  # the loss is that of the labels, without the prior
     ones = codes == 1
     order = np.argsort(towards[ones])
     assert (np.diff(kept.of_given[ones][order]) > 0).all()
 
 
 def several(rng, n=1600, n_classes=4, share=0.2):
-    """Classes that overlap, with wrong labels of all kinds, and a model that sees other things than the neighbours."""
+    """Classes that overlap, with wrong labels of all kinds, and a model that sees other things than
+    the neighbours.
+    """
     true = rng.integers(0, n_classes, n)
     X = rng.normal(size=(n, 6)) + 2.4 * np.eye(6)[true]
     seen = rng.normal(size=(n, n_classes)) + 2.4 * np.eye(n_classes)[true]
@@ -152,13 +170,20 @@ def test_predictions_worse_than_votes_leave_errors_within_the_range(rng, kind):
         "constant": np.tile([0.7, 0.1, 0.1, 0.1], (len(y), 1)),
         "weak": 0.2 * good + 0.8 * rng.dirichlet(np.ones(4), len(y)),
     }[kind]
-    alone, helped = nw.audit_labels(X, y).n_errors, nw.audit_labels(X, y, pred_probs=probabilities).n_errors
+    alone, helped = (
+        nw.audit_labels(X, y).n_errors,
+        nw.audit_labels(X, y, pred_probs=probabilities).n_errors,
+    )
     assert helped.lower <= wrong.sum() <= helped.upper
-    assert helped.upper >= (0.9 if kind == "weak" else 0.98) * alone.upper  # weak ones help votes a little
+    assert (
+        helped.upper >= (0.9 if kind == "weak" else 0.98) * alone.upper
+    )  # weak ones help votes a little
 
 
 def test_of_two_classes_the_upper_end_is_the_lowest_of_one_kind(rng):
-    """A model that errs names the wrong label, as the given one does: rows against all kinds would be too few."""
+    """A model that errs names the wrong label, as the given one does: rows against all kinds would
+    be too few.
+    """
     X, true = overlapping(rng, apart=1.0)
     wrong = rng.random(len(true)) < 0.35
     y = np.where(wrong, 1 - true, true)
@@ -168,17 +193,27 @@ def test_of_two_classes_the_upper_end_is_the_lowest_of_one_kind(rng):
 
 
 def test_chance_is_less_where_being_against_is_not_rare(rng):
-    """So many independent events of probability p vary by n p (1 - p); votes alone keep the cautious n p."""
+    """So many independent events of probability p vary by n p (1 - p); votes alone keep the
+    cautious n p.
+    """
     codes, n = rng.integers(0, 2, 600), 600
     towards = 1.0 * (2 * codes - 1) + rng.normal(size=n)
     predicted = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
-    evidence, models = rng.dirichlet([1, 1], n), [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.full((2, 2), 0.5))]
-    found = Posterior([], models, np.ones(1), right=np.full((1, n), 0.8), evidence=evidence, labels=evidence)
+    evidence, models = (
+        rng.dirichlet([1, 1], n),
+        [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.full((2, 2), 0.5))],
+    )
+    found = Posterior(
+        [], models, np.ones(1), right=np.full((1, n), 0.8), evidence=evidence, labels=evidence
+    )
     votes = predict_given([evidence], codes).n_against
-    assert judge(found, None, codes, [], None, evidence)[2] == pytest.approx(votes + 2 * np.sqrt(votes))
+    assert judge(found, None, codes, [], None, evidence)[2] == pytest.approx(
+        votes + 2 * np.sqrt(votes)
+    )
     kinds = [evidence], [predicted], [evidence, predicted]
     fewest = min(
-        predict_given(kind, codes, prior=float(len(kind) > 1 or kind[0] is predicted)).n_against for kind in kinds
+        predict_given(kind, codes, prior=float(len(kind) > 1 or kind[0] is predicted)).n_against
+        for kind in kinds
     )
     spread = (judge(found, found, codes, [predicted], None, evidence)[2] - fewest) / 2
     assert 0.5 * fewest < spread**2 < 0.95 * fewest
@@ -192,7 +227,9 @@ def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
     right = np.vstack([rng.uniform(0.1, 0.9, 200)] * 2)
     models = [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))] * 2
     for share, same in ((1 - evidence, True), (evidence, False)):
-        found = Posterior([], models, np.array([0.75, 0.25]), right=right, evidence=evidence, labels=evidence)
+        found = Posterior(
+            [], models, np.array([0.75, 0.25]), right=right, evidence=evidence, labels=evidence
+        )
         quality = judge(found, found, codes, [predicted], None, share)[0]
         for label in (0, 1):
             ranks = np.argsort(quality[codes == label]), np.argsort(own[codes == label])
@@ -200,7 +237,9 @@ def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
 
 
 def test_predictions_count_as_far_as_given_labels_can_be_predicted(rng):
-    """Where nothing predicts a given label, predictions of it are chance, and the order stays that of the votes."""
+    """Where nothing predicts a given label, predictions of it are chance, and the order stays that
+    of the votes.
+    """
     codes, n = rng.integers(0, 2, 600), 600
     evidence, right = rng.dirichlet([1, 1], n), rng.uniform(0.1, 0.9, (1, n))
     models = [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))]
@@ -210,29 +249,39 @@ def test_predictions_count_as_far_as_given_labels_can_be_predicted(rng):
         towards = strength * (2 * codes - 1) + rng.normal(size=n)
         predicted = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
         quality = judge(found, found, codes, [predicted], None, evidence)[0]
-        alike.append(np.corrcoef(np.argsort(np.argsort(quality)), np.argsort(np.argsort(right[0])))[0, 1])
+        alike.append(
+            np.corrcoef(np.argsort(np.argsort(quality)), np.argsort(np.argsort(right[0])))[0, 1]
+        )
     assert alike[0] > 0.98
     assert alike[1] < 0.95
 
 
 def test_a_prediction_counts_beside_votes_where_noise_makes_all_labels_hard_to_predict(rng):
-    """With 35 % wrong the probability of a given label is near a half, whatever its logit of being right is."""
+    """With 35 % wrong the probability of a given label is near a half, whatever its logit of being
+    right is.
+    """
     n = 1200
     X = rng.normal(size=(n, 12))
     true = (X[:, :3].sum(axis=1) > 0).astype(int)
     wrong = rng.random(n) < 0.35
     y = np.where(wrong, 1 - true, true)
-    one = 0.65 - 0.3 / (1 + np.exp(2.0 * X[:, :3].sum(axis=1)))  # as a model learns it from such labels
+    one = 0.65 - 0.3 / (
+        1 + np.exp(2.0 * X[:, :3].sum(axis=1))
+    )  # as a model learns it from such labels
     probabilities = np.column_stack([1 - one, one])
     alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=probabilities)
     own = probabilities[np.arange(n), y]
-    found = [wrong[order[:300]].mean() for order in (alone.ranking(), np.argsort(own), helped.ranking())]
+    found = [
+        wrong[order[:300]].mean() for order in (alone.ranking(), np.argsort(own), helped.ranking())
+    ]
     assert found[0] < 0.9 < found[1]
     assert found[2] >= found[1] - 0.02
 
 
 def test_where_one_class_loses_most_labels_the_model_of_wrong_labels_keeps_its_weight(rng):
-    """The class tells more than the prediction does: those of one class are nearly all right, others not."""
+    """The class tells more than the prediction does: those of one class are nearly all right,
+    others not.
+    """
     true = np.arange(1200) % 2
     X = rng.normal(size=(1200, 4))
     X[:, 0] += 1.7 * (2 * true - 1)
@@ -240,7 +289,10 @@ def test_where_one_class_loses_most_labels_the_model_of_wrong_labels_keeps_its_w
     y = np.where(wrong, 1 - true, true)
     towards = 0.3 + 0.55 / (1 + np.exp(-3.4 * X[:, 0]))  # as a model learns it from such labels
     one = np.clip(towards + 0.02 * rng.normal(size=1200) - 0.28, 0.02, 0.98)
-    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=np.column_stack([1 - one, one]))
+    alone, helped = (
+        nw.audit_labels(X, y),
+        nw.audit_labels(X, y, pred_probs=np.column_stack([1 - one, one])),
+    )
     found = [wrong[audit.ranking()[: wrong.sum()]].mean() for audit in (alone, helped)]
     assert found[1] >= found[0] - 0.01
 
@@ -263,9 +315,14 @@ def test_bad_predictions_do_little_harm(rng, noisy, kind):
 def test_probabilities_of_labels_agree_with_quality(rng):
     X, true = overlapping(rng, 400)
     y = nw.add_label_noise(true, 0.2, random_state=rng)
-    for audit in (nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=rng.dirichlet([2, 2], 400))):
+    for audit in (
+        nw.audit_labels(X, y),
+        nw.audit_labels(X, y, pred_probs=rng.dirichlet([2, 2], 400)),
+    ):
         np.testing.assert_allclose(audit.label_probabilities.sum(axis=1), 1.0)
-        np.testing.assert_allclose(audit.label_probabilities[np.arange(400), y], audit.quality, atol=1e-9)
+        np.testing.assert_allclose(
+            audit.label_probabilities[np.arange(400), y], audit.quality, atol=1e-9
+        )
 
 
 def test_lists_weigh_levels_more_sharply_and_quality_does_not():
@@ -300,7 +357,9 @@ def test_models_help_on_tables_and_are_left_out_where_they_do_not_pay(rng):
     assert found[0] < 0.7
     assert helped.n_errors.upper < alone.n_errors.upper
     wide = np.hstack([X, np.zeros((600, 300))])
-    assert (nw.audit_labels(wide, y, models="auto").quality == nw.audit_labels(wide, y).quality).all()
+    assert (
+        nw.audit_labels(wide, y, models="auto").quality == nw.audit_labels(wide, y).quality
+    ).all()
 
 
 def test_models_are_refused_by_name(rng):
@@ -317,11 +376,19 @@ def test_columns_of_a_frame_are_taken_by_their_names(rng):
     p = rng.dirichlet(np.ones(3), 200)
     plain = nw.audit_labels(X, y, pred_probs=p).quality
     frame = pandas.DataFrame(p, columns=["x", "y", "z"])
-    np.testing.assert_array_equal(nw.audit_labels(X, y, pred_probs=frame[["z", "x", "y"]]).quality, plain)
+    np.testing.assert_array_equal(
+        nw.audit_labels(X, y, pred_probs=frame[["z", "x", "y"]]).quality, plain
+    )
     table = pandas.DataFrame(X).add_prefix("c").assign(y=y)
-    once, again = (nw.audit_labels(table, "y", pred_probs=each).quality for each in (frame, frame[["z", "x", "y"]]))
+    once, again = (
+        nw.audit_labels(table, "y", pred_probs=each).quality
+        for each in (frame, frame[["z", "x", "y"]])
+    )
     np.testing.assert_array_equal(once, again)
-    with pytest.warns(UserWarning, match="not named like the classes; they are taken in their order: 'x', 'y', 'z'"):
+    with pytest.warns(
+        UserWarning,
+        match="not named like the classes; they are taken in their order: 'x', 'y', 'z'",
+    ):
         others = nw.audit_labels(X, y, pred_probs=frame.set_axis(["a", "b", "c"], axis=1)).quality
     np.testing.assert_array_equal(others, plain)
 

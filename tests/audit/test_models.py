@@ -61,7 +61,9 @@ def test_a_row_of_its_group_is_not_known_either(rng):
     assert hits(np.repeat(np.arange(80), 2)) < 0.65
 
 
-@pytest.mark.parametrize("task", ["classification", pytest.param("regression", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "task", ["classification", pytest.param("regression", marks=pytest.mark.long)]
+)
 def test_the_same_for_any_number_of_jobs(table, task, monkeypatch):
     monkeypatch.setattr(models, "FEW_CELLS", 0)  # so that processes are started
     X, codes, targets = table
@@ -85,7 +87,9 @@ def test_folds_share_out_classes_and_keep_groups_together(rng):
 @pytest.mark.parametrize("sizes", [(30, 1), (30, 2, 1, 1), (2, 1), (1, 1), (1,) * 9, (40, 3)])
 def test_tiny_classes(rng, sizes):
     codes = np.repeat(np.arange(len(sizes)), sizes)
-    for found in out_of_fold(rng.normal(size=(len(codes), 2)), codes, task="classification", **QUIET):
+    for found in out_of_fold(
+        rng.normal(size=(len(codes), 2)), codes, task="classification", **QUIET
+    ):
         assert found.shape == (len(codes), len(sizes))
         assert ((found > 0) & (found < 1)).all()
         np.testing.assert_allclose(found.sum(axis=1), 1.0)
@@ -98,7 +102,9 @@ def test_constant_targets_are_predicted_as_they_are(rng, n):
 
 
 def test_of_two_rows_each_is_predicted_by_the_other(rng):
-    for found in out_of_fold(rng.normal(size=(2, 1)), np.array([5.0, -3.0]), task="regression", **QUIET):
+    for found in out_of_fold(
+        rng.normal(size=(2, 1)), np.array([5.0, -3.0]), task="regression", **QUIET
+    ):
         np.testing.assert_allclose(found, [-3.0, 5.0], rtol=1e-9)
 
 
@@ -115,7 +121,10 @@ def test_predictions_for_few_rows_come_from_the_targets_of_others(n):
 
 def test_two_groups_of_unequal_size_and_one(rng):
     X, codes, groups = rng.normal(size=(40, 2)), np.arange(40) % 2, np.repeat([7, 9], [37, 3])
-    assert all(np.isfinite(found).all() for found in out_of_fold(X, codes, task="classification", groups=groups))
+    assert all(
+        np.isfinite(found).all()
+        for found in out_of_fold(X, codes, task="classification", groups=groups)
+    )
     with pytest.raises(ValueError, match="groups has one group only"):
         out_of_fold(X, codes, task="classification", groups=np.zeros(40), **QUIET)
 
@@ -135,10 +144,14 @@ def test_huge_and_constant_columns(table):
 
 
 def test_progress_is_reported_and_warnings_are_kept_in(table):
-    """Classes that a plane can tell apart need more steps than there are; the filters are as they were afterwards."""
+    """Classes that a plane can tell apart need more steps than there are; the filters are as they
+    were afterwards.
+    """
     X, codes, _ = table
     seen, filters = [], list(warnings.filters)
-    out_of_fold(X, codes, task="classification", progress=lambda done, total: seen.append((done, total)))
+    out_of_fold(
+        X, codes, task="classification", progress=lambda done, total: seen.append((done, total))
+    )
     assert seen == [(done, 3 * FOLDS) for done in range(1, 3 * FOLDS + 1)]
     assert warnings.filters == filters
 

@@ -20,7 +20,9 @@ def uniform_noise(level, n_classes):
 
 
 def drawn_votes(rng, size, confusion, n=3000, scales=(10, 30)):
-    """Votes and given labels of rows around which classes are shared out by a Dirichlet distribution of this size."""
+    """Votes and given labels of rows around which classes are shared out by a Dirichlet
+    distribution of this size.
+    """
     n_classes = len(confusion)
     chances = rng.dirichlet(np.full(n_classes, size / n_classes), n) @ np.asarray(confusion)
     chances /= chances.sum(axis=1, keepdims=True)
@@ -35,11 +37,15 @@ def test_without_noise_counts_are_beta_binomial(rng, mean):
     tally, counts = np.bincount(seen, minlength=trials + 1).astype(float), np.arange(trials + 1)
     share = seen.mean() / trials
     choose = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
-    found = noise_level.tally_likelihoods(tally[None], np.zeros(1), [(1.0, np.zeros(1))])[0, 0] * trials
+    found = (
+        noise_level.tally_likelihoods(tally[None], np.zeros(1), [(1.0, np.zeros(1))])[0, 0] * trials
+    )
     likely = np.flatnonzero((noise_level.SIZES > 0.2) & (noise_level.SIZES < 10))
     for number in likely:
         size = noise_level.SIZES[number]
-        exact = tally @ (betabinom.logpmf(counts, trials, share * size, (1 - share) * size) - choose)
+        exact = tally @ (
+            betabinom.logpmf(counts, trials, share * size, (1 - share) * size) - choose
+        )
         np.testing.assert_allclose(found[number], exact, rtol=3e-3)
 
 
@@ -63,7 +69,9 @@ def test_overlap_is_not_noise(rng, size):
 
 
 def lot(rng, n=6000, scales=(10, 30)):
-    """Votes and labels drawn by lot, like credit card defaults: most rows have a chance of 0.2 to 0.6, some of 0.9."""
+    """Votes and labels drawn by lot, like credit card defaults: most rows have a chance of 0.2 to
+    0.6, some of 0.9.
+    """
     chances = np.where(rng.random(n) < 0.85, rng.beta(7, 11.5, n), rng.beta(12, 1.5, n))
     codes = (rng.random(n) < chances).astype(int)
     seen = [rng.binomial(m, chances) for m in scales]
@@ -71,7 +79,9 @@ def lot(rng, n=6000, scales=(10, 30)):
 
 
 def test_outcomes_drawn_by_lot_are_not_noise(rng):
-    """No Beta distribution has such humps. Noise explains them in part, overlap of another shape fully."""
+    """No Beta distribution has such humps. Noise explains them in part, overlap of another shape
+    fully.
+    """
     found = level_likelihood(*lot(rng))
     assert found.by_lot - found.likelihood.max() > 2
     assert LEVELS[found.likelihood.argmax()] > 0.1
@@ -89,17 +99,26 @@ def test_noise_is_not_taken_for_overlap_of_any_shape(rng, level, size, n):
     assert found.likelihood.max() - found.by_lot > 2
 
 
-@pytest.mark.parametrize("chances", [[0.5], [0.3, 0.7], [0.0, 0.12, 0.9], np.linspace(0.05, 0.6, 30)])
+@pytest.mark.parametrize(
+    "chances", [[0.5], [0.3, 0.7], [0.0, 0.12, 0.9], np.linspace(0.05, 0.6, 30)]
+)
 def test_no_distribution_of_chances_fits_better_than_any_shape(rng, chances):
     trials, n = 31, 400
-    tally = np.bincount(rng.binomial(trials, rng.choice(chances, n)), minlength=trials + 1).astype(float)
+    tally = np.bincount(rng.binomial(trials, rng.choice(chances, n)), minlength=trials + 1).astype(
+        float
+    )
     best = noise_level.any_shape_likelihood(tally) * trials
     rates = np.repeat([0.0, 0.1, 0.3], 3)
     inflows = np.tile([0.0, 0.1, 0.3], 3)
-    assert best > noise_level.tally_likelihoods(tally[None], rates, [(1.0, inflows)]).max() * trials - 1.0
+    assert (
+        best
+        > noise_level.tally_likelihoods(tally[None], rates, [(1.0, inflows)]).max() * trials - 1.0
+    )
     counts = np.arange(trials + 1)
     choose = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
-    assert best <= tally @ np.log(np.maximum(tally, 1) / n) - tally @ choose  # the shares themselves
+    assert (
+        best <= tally @ np.log(np.maximum(tally, 1) / n) - tally @ choose
+    )  # the shares themselves
 
 
 def test_two_classes_that_lose_unequally(rng):
@@ -132,7 +151,9 @@ def test_offsets_are_off_the_level_in_both_directions(rng, n_classes):
 
 
 @pytest.mark.parametrize("off_by", [0.0, 0.8, 1.6])
-@pytest.mark.parametrize(("n_classes", "offset_tolerance", "nats"), [(2, 0.07, 0.15), (4, 0.015, 0.04)])
+@pytest.mark.parametrize(
+    ("n_classes", "offset_tolerance", "nats"), [(2, 0.07, 0.15), (4, 0.015, 0.04)]
+)
 def test_offsets_are_normal_before_looking(monkeypatch, off_by, n_classes, offset_tolerance, nats):
     """With deviation 0.8: a grid of offsets that is six times as fine, and wider, says the same."""
     rng = np.random.default_rng(n_classes + int(10 * off_by))
@@ -164,13 +185,17 @@ def test_rows_with_fewer_neighbours_are_left_out(rng):
     whole = level_likelihood(votes, codes)
     short = [np.concatenate([v, np.zeros((50, 2), dtype=v.dtype)]) for v in votes]
     some = level_likelihood(short, np.concatenate([codes, np.zeros(50, dtype=codes.dtype)]))
-    assert LEVELS[some.likelihood.argmax()] == pytest.approx(LEVELS[whole.likelihood.argmax()], abs=0.05)
+    assert LEVELS[some.likelihood.argmax()] == pytest.approx(
+        LEVELS[whole.likelihood.argmax()], abs=0.05
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("agree", [True, False])
 def test_one_row_of_each_class_says_little_and_the_right_thing(n_classes, agree):
-    """Each has one neighbour. If that has the same label there is less noise, else there is more."""
+    """Each has one neighbour. If that has the same label there is less noise, else there is
+    more.
+    """
     codes = np.arange(n_classes)
     votes = np.eye(n_classes, dtype=np.intp)
     found = level_likelihood([votes if agree else np.roll(votes, 1, axis=0)], codes)
@@ -198,12 +223,16 @@ def test_calibrated_whatever_the_level(rng, rates):
 
 
 def test_votes_that_lean_are_righted(rng):
-    """One class loses more labels than the other: where votes are split evenly, it is the likelier one."""
+    """One class loses more labels than the other: where votes are split evenly, it is the likelier
+    one.
+    """
     n = 4000
     true = rng.integers(0, 2, n)
     given = np.where(rng.random(n) < np.where(true == 1, 0.35, 0.05), 1 - true, true)
     votes = rng.binomial(60, np.where(true == 1, 0.65, 0.05)) / 60
-    posterior = label_posterior(make_features([0.99 * np.stack([1 - votes, votes], axis=1) + 0.005]), given)
+    posterior = label_posterior(
+        make_features([0.99 * np.stack([1 - votes, votes], axis=1) + 0.005]), given
+    )
     assert (posterior.evidence.argmax(axis=1) == true).mean() > 0.95
     wrong = given != true
     assert posterior.quality[wrong].mean() < 0.4 < 0.8 < posterior.quality[~wrong].mean()
@@ -234,7 +263,9 @@ def test_evidence_without_information_says_nothing(rng):
 
 
 def test_a_rare_outcome_drawn_by_lot_is_seldom_drawn_everywhere(rng):
-    """Three in a thousand have it, wherever they are: few around a row do, and none of them need be wrong."""
+    """Three in a thousand have it, wherever they are: few around a row do, and none of them need be
+    wrong.
+    """
     X = rng.normal(size=(12_000, 4))
     y = rng.random(12_000) < 1 / (1 + np.exp(-np.log(0.003) - X[:, 0]))
     audit = nw.audit_labels(X, y)

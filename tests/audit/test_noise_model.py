@@ -37,7 +37,9 @@ def test_gradient_with_popularity(rng):
     fit = NoiseFit(make_features([shares]), given, np.array([0.1, 0.2, 0.7]))
     assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3)
     model = fit.model(0.1, np.zeros(3))[0]
-    np.testing.assert_allclose(model.preferences, [[0, 2 / 9, 7 / 9], [1 / 8, 0, 7 / 8], [1 / 3, 2 / 3, 0]])
+    np.testing.assert_allclose(
+        model.preferences, [[0, 2 / 9, 7 / 9], [1 / 8, 0, 7 / 8], [1 / 3, 2 / 3, 0]]
+    )
 
 
 def test_columns_do_not_tell_the_given_label(rng):
@@ -45,10 +47,15 @@ def test_columns_do_not_tell_the_given_label(rng):
     given = rng.integers(0, 100, 3000)
     columns = Columns.of_most(rng.dirichlet(np.full(100, 0.3), 3000), given, np.full(100, 0.01))
     features = make_features([columns.take(rng.dirichlet(np.full(100, 0.3), 3000))])
-    model = NoiseFit(features, columns.given, columns.rows.mean(axis=0)).model(0.05, np.zeros(32))[0]
+    model = NoiseFit(features, columns.given, columns.rows.mean(axis=0)).model(0.05, np.zeros(32))[
+        0
+    ]
     chances = model.posterior(features, columns.given)[0]
     np.testing.assert_allclose(chances.mean(axis=0), np.append(np.full(31, 0.01), 0.69), atol=0.05)
-    assert np.log(chances[np.arange(3000), columns.given]).mean() < 0.69 * np.log(0.69) + 0.31 * np.log(0.01) + 0.05
+    assert (
+        np.log(chances[np.arange(3000), columns.given]).mean()
+        < 0.69 * np.log(0.69) + 0.31 * np.log(0.01) + 0.05
+    )
 
 
 def test_gradient_with_classes_off_the_level(rng):

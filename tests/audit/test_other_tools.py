@@ -1,8 +1,8 @@
 """Suspects go into the tools themselves, where these are installed, and answers come back.
 
-Label Studio: `label-studio` on the path, or its path in NEARWORTH_LABEL_STUDIO (it may be in an environment of its
-own). Its server runs on this machine with a database in a temporary folder; starting it takes half a minute. Argilla:
-its client in this environment.
+Label Studio: `label-studio` on the path, or its path in NEARWORTH_LABEL_STUDIO (it may be in an
+environment of its own). Its server runs on this machine with a database in a temporary folder;
+starting it takes half a minute. Argilla: its client in this environment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ def audit():
 
 def export(audit, tool, path):
     audit.export(
-        tool, path, target="digit", content={"text": [f"digit {row}" for row in range(len(audit))]}, fraction=0.01
+        tool,
+        path,
+        target="digit",
+        content={"text": [f"digit {row}" for row in range(len(audit))]},
+        fraction=0.01,
     )
     return audit.suspects(fraction=0.01).tolist()
 
@@ -43,7 +47,10 @@ def export(audit, tool, path):
 def ask(tmp_path):
     """A function that asks a Label Studio of this test: a path, and what to send."""
     if PROGRAM is None:
-        pytest.skip("label-studio is not installed (pip install label-studio, or NEARWORTH_LABEL_STUDIO=its path)")
+        pytest.skip(
+            "label-studio is not installed (pip install label-studio, or NEARWORTH_LABEL_STUDIO=its"
+            " path)"
+        )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -56,7 +63,15 @@ def ask(tmp_path):
         TOKEN,
         "--enable-legacy-api-token",
     ]
-    where = ["--data-dir", str(tmp_path), "--internal-host", "127.0.0.1", "--port", str(port), "--no-browser"]
+    where = [
+        "--data-dir",
+        str(tmp_path),
+        "--internal-host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--no-browser",
+    ]
     quiet = {"LATEST_VERSION_CHECK": "false", "COLLECT_ANALYTICS": "false"}
 
     def ask(path, content=None):
@@ -91,7 +106,10 @@ def _wait(question, server):
 def test_a_label_studio_takes_tasks_and_gives_answers(audit, tmp_path, ask):
     rows = export(audit, "label-studio", tmp_path / "tasks.json")
     choices = "".join(f'<Choice value="{label}"/>' for label in audit.classes)
-    view = f'<View><Text name="text" value="$text"/><Choices name="digit" toName="text">{choices}</Choices></View>'
+    view = (
+        '<View><Text name="text" value="$text"/><Choices name="digit"'
+        f' toName="text">{choices}</Choices></View>'
+    )
     project = ask("/api/projects", {"title": "digits", "label_config": view})["id"]
     done = ask(f"/api/projects/{project}/import", json.loads((tmp_path / "tasks.json").read_text()))
     assert (done["task_count"], done["prediction_count"]) == (len(rows), len(rows))
@@ -103,7 +121,9 @@ def test_a_label_studio_takes_tasks_and_gives_answers(audit, tmp_path, ask):
     ask(f"/api/tasks/{first['id']}/annotations/", {"result": accepted})
     ask(f"/api/tasks/{second['id']}/annotations/", {"result": kept})
     ask(f"/api/tasks/{third['id']}/annotations/", {"result": accepted, "was_cancelled": True})
-    (tmp_path / "done.json").write_text(json.dumps(ask(f"/api/projects/{project}/export?exportType=JSON")))
+    (tmp_path / "done.json").write_text(
+        json.dumps(ask(f"/api/projects/{project}/export?exportType=JSON"))
+    )
     answers = audit.read_answers("label-studio", tmp_path / "done.json", target="digit")
     assert answers.rows.tolist() == rows[:2]
     assert answers.is_wrong.tolist() == [True, False]
@@ -120,7 +140,9 @@ def test_argilla_reads_and_writes_the_records(audit, tmp_path):
     assert [int(record.id) for record in records] == rows
     assert records[0].suggestions["digit"].value == str(audit.suggested[rows[0]])
     records[0].responses.add(
-        Response("digit", str(audit.suggested[rows[0]]), user_id="00000000-0000-0000-0000-000000000001")
+        Response(
+            "digit", str(audit.suggested[rows[0]]), user_id="00000000-0000-0000-0000-000000000001"
+        )
     )
     JsonIO.to_json(records, tmp_path / "done.json")
     answers = audit.read_answers("argilla", tmp_path / "done.json", target="digit")

@@ -32,7 +32,9 @@ def test_frames_in_and_out(noisy):
     names = list("abcd")
     expected = nw.audit_labels(X, y)
     for library in (pd, pl):
-        audit = nw.audit_labels(library.DataFrame(dict(zip(names, X.T, strict=True))), library.Series(y))
+        audit = nw.audit_labels(
+            library.DataFrame(dict(zip(names, X.T, strict=True))), library.Series(y)
+        )
         frame = audit.to_frame()
         assert isinstance(frame, library.DataFrame)
         assert {"is_label_issue", "label_score", "suggested_label"} <= set(frame.columns)
@@ -57,7 +59,10 @@ def test_ranking_is_the_worst_fraction(noisy):
     X, y, _ = noisy
     audit = nw.audit_labels(X, y)
     assert audit.suspects(rule="ranking").tolist() == audit.suspects(fraction=0.1).tolist()
-    assert audit.suspects(rule="ranking", fraction=0.3).tolist() == audit.suspects(fraction=0.3).tolist()
+    assert (
+        audit.suspects(rule="ranking", fraction=0.3).tolist()
+        == audit.suspects(fraction=0.3).tolist()
+    )
     with pytest.raises(ValueError, match="fraction and rule"):
         audit.suspects(rule="cluster", fraction=0.3)
 
@@ -66,12 +71,17 @@ def test_selections_in_words(noisy):
     X, y, _ = noisy
     audit = nw.audit_labels(X, y)
     assert audit.describe_selection({}) == "more likely wrong than right"
-    assert audit.describe_selection({"rule": "ranking", "fraction": 0.2}) == "rule ranking, fraction 0.2"
+    assert (
+        audit.describe_selection({"rule": "ranking", "fraction": 0.2})
+        == "rule ranking, fraction 0.2"
+    )
     assert audit.describe_selection({"max_fdr": 0.1}) == "max-fdr 0.1"
 
 
 def test_a_page_shows_what_is_worth_a_look():
-    """Where no label is more likely wrong than right, the most doubtful are shown, as many as may be wrong."""
+    """Where no label is more likely wrong than right, the most doubtful are shown, as many as may
+    be wrong.
+    """
     rng = np.random.default_rng(4)
     X = rng.normal(size=(400, 2))
     y = (X[:, 0] + 0.8 * rng.normal(size=400) > 0).astype(int)
@@ -79,7 +89,9 @@ def test_a_page_shows_what_is_worth_a_look():
     assert len(audit.suspects()) < WORTH_A_LOOK < audit.n_errors.upper
     np.testing.assert_array_equal(audit.worth_a_look(), audit.ranking()[:WORTH_A_LOOK])
     few = replace(audit, n_errors=ErrorCount(None, 0.0, 6.2))
-    np.testing.assert_array_equal(few.worth_a_look(), audit.ranking()[: max(7, len(audit.suspects()))])
+    np.testing.assert_array_equal(
+        few.worth_a_look(), audit.ranking()[: max(7, len(audit.suspects()))]
+    )
     many = replace(audit, quality=np.where(np.arange(400) < 100, 0.1, 0.9))
     assert set(many.worth_a_look()) == set(range(100))
 
@@ -102,7 +114,9 @@ def test_why_a_row_is_listed(rng):
     y = np.repeat(["left", "right"], 40)
     y[0] = "right"
     audit = nw.audit_labels(X, y, n_neighbors=4)
-    assert audit.why(0).startswith("of its 4 nearest rows 4 are left, 0 are right; wrong with a probability of ")
+    assert audit.why(0).startswith(
+        "of its 4 nearest rows 4 are left, 0 are right; wrong with a probability of "
+    )
     assert audit.why(1).startswith("of its 4 nearest rows ")
     targets = nw.audit_labels(X, X[:, 0], n_neighbors=4, task="regression")
     assert targets.why(0).startswith("rows like it are mostly between ")
@@ -121,7 +135,9 @@ def test_why_a_row_is_listed(rng):
 )
 @pytest.mark.parametrize("whole", [False, True])
 def test_nearest_rows_have_the_distances_of_the_metric(rng, metric, scale, whole, tmp_path):
-    """Also for whole numbers, whose cosines are fractions, and for tiny ones, which are scaled; after save and load."""
+    """Also for whole numbers, whose cosines are fractions, and for tiny ones, which are scaled;
+    after save and load.
+    """
     from sklearn.metrics import pairwise_distances
 
     X = rng.integers(1, 30, (60, 5)).astype(float) if whole else rng.normal(size=(60, 5))
@@ -134,7 +150,9 @@ def test_nearest_rows_have_the_distances_of_the_metric(rng, metric, scale, whole
         for row in (0, 17, 59):
             near = one.nearest(row)
             expected = [true[row, neighbour.row] for neighbour in near]
-            np.testing.assert_allclose([n.distance for n in near], expected, rtol=1e-9, atol=1e-10 * scale)
+            np.testing.assert_allclose(
+                [n.distance for n in near], expected, rtol=1e-9, atol=1e-10 * scale
+            )
     assert all(np.isfinite(n.distance) and n.distance >= 0 for n in new.nearest(3))
 
 

@@ -15,7 +15,9 @@ from noisy_labels import blobs
 
 
 def some_review(rng, n=600, n_asked=40, worth=1.0):
-    """A review of made-up rows, a tenth to a fifth wrong, in an order that is worth something, nothing or less."""
+    """A review of made-up rows, a tenth to a fifth wrong, in an order that is worth something,
+    nothing or less.
+    """
     wrong = rng.random(n) < 0.15
     quality = 1 / (1 + np.exp(worth * 3.0 * (wrong - 0.5) + rng.normal(size=n)))
     return Review.begin(np.argsort(quality), quality, quality, n_asked), wrong
@@ -55,11 +57,15 @@ def test_a_second_draw_leaves_the_estimate_nearly_unbiased(rng):
         assert second.strata is first.strata
         estimates.append(second.numbers.estimate)
     assert np.mean(estimates) == pytest.approx(wrong.sum(), rel=0.07)
-    assert np.std(estimates) < np.std([judged(review, wrong, 40, rng).numbers.estimate for _ in range(400)])
+    assert np.std(estimates) < np.std(
+        [judged(review, wrong, 40, rng).numbers.estimate for _ in range(400)]
+    )
 
 
 def test_further_rows_go_where_they_help_most(rng):
-    """To strata that a list may have, in proportion to their rows, and to those whose numbers are least certain."""
+    """To strata that a list may have, in proportion to their rows, and to those whose numbers are
+    least certain.
+    """
     review, wrong = some_review(rng)
     first = judged(review, wrong, 40, rng)
     numbers, listed = first.numbers, first.likely_listed(0.1)
@@ -75,14 +81,17 @@ def test_further_rows_go_where_they_help_most(rng):
 
 
 def test_rows_are_drawn_by_lots_of_their_own(rng):
-    """Two rows that change places between strata, as rounding on another machine may have it, change hardly any."""
+    """Two rows that change places between strata, as rounding on another machine may have it,
+    change hardly any.
+    """
     review, _ = some_review(rng, n=1000, n_asked=60)
     edge = int(np.argmax(np.diff(review.strata[review.order])))
     strata = review.strata.copy()
     strata[review.order[[edge, edge + 1]]] = strata[review.order[[edge + 1, edge]]]
     for seed in range(20):
         rows, others = (
-            {*each.draw(60, np.random.default_rng(seed)).tolist()} for each in (review, replace(review, strata=strata))
+            {*each.draw(60, np.random.default_rng(seed)).tolist()}
+            for each in (review, replace(review, strata=strata))
         )
         assert len(rows & others) >= 58
 
@@ -156,7 +165,11 @@ def test_strata_of_a_list_have_few_right_labels(rng):
     for max_fdr in (0.1, 0.3):
         listed = judged(review, wrong, 100, rng).likely_listed(max_fdr)
         assert (np.diff(listed.astype(int)) <= 0).all()
-        assert 0.8 * max_fdr - 0.1 < 1 - wrong[np.isin(review.strata, np.flatnonzero(listed))].mean() < max_fdr + 0.12
+        assert (
+            0.8 * max_fdr - 0.1
+            < 1 - wrong[np.isin(review.strata, np.flatnonzero(listed))].mean()
+            < max_fdr + 0.12
+        )
 
 
 def test_the_likeliest_numbers_are_those_of_a_search():
@@ -245,10 +258,14 @@ def test_a_reviewed_audit_rests_on_the_answers(audited):
     assert [row for row in done.ranking().tolist() if row in set(others.tolist())] == at_first
     np.testing.assert_allclose(done.label_probabilities.sum(axis=1), 1)
     own = np.searchsorted(audit.classes, audit.given)
-    np.testing.assert_allclose(done.label_probabilities[np.arange(len(audit)), own], done.quality, atol=1e-9)
+    np.testing.assert_allclose(
+        done.label_probabilities[np.arange(len(audit)), own], done.quality, atol=1e-9
+    )
     assert (done.suggested[rows] == audit.given[rows]).tolist() == (~wrong[rows]).tolist()
     best = np.searchsorted(audit.classes, done.suggested)
-    np.testing.assert_allclose(done.label_probabilities[np.arange(len(audit)), best], done.confidence, atol=1e-9)
+    np.testing.assert_allclose(
+        done.label_probabilities[np.arange(len(audit)), best], done.confidence, atol=1e-9
+    )
     assert set(rows[wrong[rows]]) <= set(done.suspects(max_fdr=0.1))
     assert done.why(int(rows[wrong[rows]][0])) == "judged wrong in the review"
     assert done.precision(max_fdr=0.1).estimate > 0.85
@@ -268,7 +285,9 @@ def test_all_rows_judged_leave_nothing_open(audited):
 
 
 def test_suggestions_of_suspects_are_other_labels(rng):
-    """Where answers say that labels are wrong which the audit took for right, other labels are suggested."""
+    """Where answers say that labels are wrong which the audit took for right, other labels are
+    suggested.
+    """
     X, y = blobs(rng)
     audit = nw.audit_labels(X, y)
     rows = audit.review_sample(100)
@@ -325,19 +344,33 @@ def test_a_further_sample_asks_for_other_rows(audited):
     assert not set(rows) & set(more)
     second = first.reviewed(more, wrong[more])
     assert judged_rows(second) == {*rows, *more}
-    assert second.n_errors.upper - second.n_errors.lower <= first.n_errors.upper - first.n_errors.lower
+    assert (
+        second.n_errors.upper - second.n_errors.lower <= first.n_errors.upper - first.n_errors.lower
+    )
 
 
 def test_what_is_refused(audited):
     audit, wrong = audited
     rows = audit.review_sample(20)
-    with pytest.raises(ValueError, match=r"is_wrong must hold True or False for each of the 20 rows"):
+    with pytest.raises(
+        ValueError, match=r"is_wrong must hold True or False for each of the 20 rows"
+    ):
         audit.reviewed(rows, wrong[rows][:5])
     with pytest.raises(ValueError, match="is_wrong must hold True or False"):
         audit.reviewed(rows, np.full(20, 2))
     others = np.setdiff1d(np.arange(len(audit)), rows)[:1]
-    for strange in ([*rows, rows[0]], [], [len(audit)], [-1], [1.5], rows[:, None], [*rows, *others]):
-        with pytest.raises(ValueError, match="rows must be rows that the last review_sample of this audit drew"):
+    for strange in (
+        [*rows, rows[0]],
+        [],
+        [len(audit)],
+        [-1],
+        [1.5],
+        rows[:, None],
+        [*rows, *others],
+    ):
+        with pytest.raises(
+            ValueError, match="rows must be rows that the last review_sample of this audit drew"
+        ):
             audit.reviewed(strange, np.zeros(len(strange), dtype=bool))
     with pytest.raises(ValueError, match="rows to judge were asked for"):
         audit.review_sample(len(audit) + 1)

@@ -49,8 +49,14 @@ def test_a_loaded_audit_says_the_same(audit, tmp_path):
     same(audit, again)
     assert again.unlabelled == audit.unlabelled
     assert [g.tolist() for g in again.contradictions] == [g.tolist() for g in audit.contradictions]
-    for call in (lambda: again.explain(0), lambda: again.check([[0.0]], [0]), lambda: again.report(tmp_path / "a")):
-        with pytest.raises(ValueError, match="needs the data: not for checked rows or a loaded audit"):
+    for call in (
+        lambda: again.explain(0),
+        lambda: again.check([[0.0]], [0]),
+        lambda: again.report(tmp_path / "a"),
+    ):
+        with pytest.raises(
+            ValueError, match="needs the data: not for checked rows or a loaded audit"
+        ):
             call()
 
 
@@ -82,7 +88,9 @@ def test_damaged_files_are_refused(audit, tmp_path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is not an audit saved by nearworth, or it is damaged: .*Bad CRC-32"):
+    with pytest.raises(
+        ValueError, match="is not an audit saved by nearworth, or it is damaged: .*Bad CRC-32"
+    ):
         nw.LabelAudit.load(path)
     audit.valuation.save(path)
     with pytest.raises(ValueError, match="its format is 'nearworth valuation"):

@@ -1,4 +1,6 @@
-"""One scan holds the audit as it would be alone, takes any input that an audit takes, and finds what was planted."""
+"""One scan holds the audit as it would be alone, takes any input that an audit takes, and finds
+what was planted.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def test_the_audit_is_the_audit(rng):
     assert repr(found) == found.summary()
 
 
-@pytest.mark.parametrize("kind", ["strings", "targets", "sparse", "precomputed", "frame", "cosine", "far", "float32"])
+@pytest.mark.parametrize(
+    "kind", ["strings", "targets", "sparse", "precomputed", "frame", "cosine", "far", "float32"]
+)
 def test_any_input_of_an_audit(kind, rng):
     X, y, keywords = rng.normal(size=(90, 5)), rng.integers(0, 2, 90), {}
     X[3] = X[4]
@@ -65,7 +69,9 @@ def test_few_rows(n, rng):
 def test_same_on_any_number_of_threads(rng):
     X, y = rng.normal(size=(300, 5)), rng.integers(0, 2, 300)
     one, two = nw.scan(X, y, n_jobs=1), nw.scan(X, y, n_jobs=2)
-    assert all(np.array_equal(getattr(one, kind).scores, getattr(two, kind).scores) for kind in KINDS)
+    assert all(
+        np.array_equal(getattr(one, kind).scores, getattr(two, kind).scores) for kind in KINDS
+    )
 
 
 def groups_of(finding):
@@ -78,16 +84,26 @@ def planted(rng, n=300, d=6):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=40), st.integers(0, 2**32 - 1))
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=40),
+    st.integers(0, 2**32 - 1),
+)
 def test_identical_rows_are_those_of_the_definition(picks, seed):
     """Every pair is compared: equal, or one the other's rounding; groups are transitive."""
     source = np.random.default_rng(seed).normal(size=(7, 3)) * 10.0 ** np.arange(-3, 4)[:, None]
-    X = np.array([source[k].astype(np.float32) if single else source[k] for k, single in picks], dtype=np.float64)
+    X = np.array(
+        [source[k].astype(np.float32) if single else source[k] for k, single in picks],
+        dtype=np.float64,
+    )
     group = np.arange(len(X))
     for i in range(len(X)):
         for j in range(i):
             a, b = X[i], X[j]
-            if (a == b).all() or (a.astype(np.float32) == b).all() or (b.astype(np.float32) == a).all():
+            if (
+                (a == b).all()
+                or (a.astype(np.float32) == b).all()
+                or (b.astype(np.float32) == a).all()
+            ):
                 group[group == group[i]] = group[j]
     found = first_copies(X)
     assert ((found[:, None] == found) == (group[:, None] == group)).all()
@@ -96,7 +112,11 @@ def test_identical_rows_are_those_of_the_definition(picks, seed):
 def test_rows_that_round_alike_are_no_copies():
     X = np.array([[1.0, 1.0 + 1e-9], [1.0, 1.0 + 2e-9], [3.0, 0.1], [2.0, 3.0]])
     assert first_copies(X).tolist() == [0, 1, 2, 3]
-    assert first_copies(X[:2], X[:1].astype(np.float32)).tolist() == [0, 0, 0]  # here the rounding is a row itself
+    assert first_copies(X[:2], X[:1].astype(np.float32)).tolist() == [
+        0,
+        0,
+        0,
+    ]  # here the rounding is a row itself
 
 
 def test_minus_zero_and_types():
@@ -112,9 +132,13 @@ def test_planted_copies_are_all_found_and_none_invented(rng):
     labels = np.concatenate([y, 1 - y[:10], y[10:30]])[order]
     place = np.argsort(order)
     found = nw.scan(rows, labels)
-    wanted = sorted(sorted(pair) for pair in zip(place[:30].tolist(), place[300:].tolist(), strict=True))
+    wanted = sorted(
+        sorted(pair) for pair in zip(place[:30].tolist(), place[300:].tolist(), strict=True)
+    )
     assert groups_of(found.duplicates) == wanted
-    assert groups_of(found.conflicts) == [pair for pair in wanted if labels[pair[0]] != labels[pair[1]]]
+    assert groups_of(found.conflicts) == [
+        pair for pair in wanted if labels[pair[0]] != labels[pair[1]]
+    ]
     assert len(found.conflicts.groups) == 10
     frame = found.duplicates.to_frame("pandas")
     assert frame["exact"].sum() == 40
@@ -128,13 +152,20 @@ def test_identical_rows_of_a_coarse_table_are_listed(rng):
     X = rng.integers(0, 2, (200, 2)).astype(float)
     found = nw.scan(X, rng.integers(0, 2, 200))
     assert found.labels.copies is None
-    assert sorted(map(len, found.duplicates.groups)) == sorted(np.unique(X, axis=0, return_counts=True)[1])
-    assert "200 rows in 4 groups of identical rows, about as many as chance makes" in found.duplicates.says
+    assert sorted(map(len, found.duplicates.groups)) == sorted(
+        np.unique(X, axis=0, return_counts=True)[1]
+    )
+    assert (
+        "200 rows in 4 groups of identical rows, about as many as chance makes"
+        in found.duplicates.says
+    )
 
 
 def test_what_further_copies_draw(rng):
     X, y = planted(rng, 40)
-    found = nw.scan(np.concatenate([X, X[:1], X[:1]]), np.concatenate([y, y[:1], y[:1]]), X[5:9] + 0.1, y[5:9])
+    found = nw.scan(
+        np.concatenate([X, X[:1], X[:1]]), np.concatenate([y, y[:1], y[:1]]), X[5:9] + 0.1, y[5:9]
+    )
     paid = np.maximum(found.labels.value, 0)
     share = paid[[40, 41]].sum() / paid.sum()
     assert f"draw {share:.1%} of payments" in found.duplicates.says
@@ -154,13 +185,17 @@ def test_of_copies_with_different_labels_the_most_valuable_is_not_extra(rng):
 def test_a_row_that_is_there_many_times_is_a_leak(rng):
     X, y = planted(rng, 60)
     X[:30] = X[0]  # all that are near are at the same place
-    assert nw.scan(X, y, np.concatenate([X[:1], X[40:41] + 5.0]), y[[0, 40]]).leakage.rows.tolist() == [0]
+    assert nw.scan(
+        X, y, np.concatenate([X[:1], X[40:41] + 5.0]), y[[0, 40]]
+    ).leakage.rows.tolist() == [0]
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine"])
 def test_leaked_rows_are_found_and_no_others(metric, rng):
     X, y = planted(rng)
-    X_val = np.concatenate([rng.normal(size=(60, 6)), X[:5], X[5:10].astype(np.float32), X[10:15] * (1 + 1e-9) + 1e-8])
+    X_val = np.concatenate(
+        [rng.normal(size=(60, 6)), X[:5], X[5:10].astype(np.float32), X[10:15] * (1 + 1e-9) + 1e-8]
+    )
     y_val = (X_val[:, 0] > 0).astype(int)
     leakage = nw.scan(X, y, X_val, y_val, metric=metric).leakage
     assert leakage.rows.tolist() == [*range(60, 75)]
@@ -171,7 +206,10 @@ def test_leaked_rows_are_found_and_no_others(metric, rng):
 
 def test_the_score_without_leaks_is_that_of_the_other_rows(rng):
     X, y = rng.normal(size=(100, 5)), rng.integers(0, 2, 100)
-    X_val, y_val = np.concatenate([X[:10], rng.normal(size=(30, 5))]), np.concatenate([y[:10], rng.integers(0, 2, 30)])
+    X_val, y_val = (
+        np.concatenate([X[:10], rng.normal(size=(30, 5))]),
+        np.concatenate([y[:10], rng.integers(0, 2, 30)]),
+    )
     says = nw.scan(X, y, X_val, y_val, n_neighbors=3).leakage.says
     near = np.argsort(((X_val[:, None] - X) ** 2).sum(axis=2), axis=1)[:, :3]
     right = (y[near] == y_val[:, None]).mean(axis=1)
@@ -274,8 +312,15 @@ def test_a_frame_with_rows_without_a_label_keeps_its_row_numbers(kind, rng, tmp_
     frames = pytest.importorskip("pandas")
     X = rng.normal(size=(200, 6))
     X[150], X[160] = 60.0, X[161]
-    target = {"texts": np.where(X[:, 0] > 0, "cat", "dog"), "codes": (X[:, 0] > 0) * 1.0, "targets": X[:, 1]}[kind]
-    frame, groups = frames.DataFrame(X, columns=list("abcdef")).assign(label=target), np.arange(200) % 5
+    target = {
+        "texts": np.where(X[:, 0] > 0, "cat", "dog"),
+        "codes": (X[:, 0] > 0) * 1.0,
+        "targets": X[:, 1],
+    }[kind]
+    frame, groups = (
+        frames.DataFrame(X, columns=list("abcdef")).assign(label=target),
+        np.arange(200) % 5,
+    )
     trusted = frame.iloc[90:93]
     frame.loc[[3, 50], "label"] = None
     keywords = {"task": "regression"} if kind == "targets" else {}

@@ -37,10 +37,15 @@ def test_shifted_targets_come_first_and_are_mended(shifted):
 @pytest.mark.filterwarnings("ignore:X_val. 50 of 50 rows are training rows")
 def test_value_and_validation_value(shifted):
     X, y, clean, _ = shifted
-    assert (nw.audit_labels(X, y, task="regression").value
-            == nw.KNNShapley(10, task="regression").fit(X, y).value().values).all()  # fmt: skip
+    assert (
+        nw.audit_labels(X, y, task="regression").value
+        == nw.KNNShapley(10, task="regression").fit(X, y).value().values
+    ).all()
     audit = nw.audit_labels(X, y, X_val=X[:50], y_val=clean[:50], task="regression")
-    assert (audit.value == nw.KNNShapley(10, task="regression").fit(X, y).value(X[:50], clean[:50]).values).all()
+    assert (
+        audit.value
+        == nw.KNNShapley(10, task="regression").fit(X, y).value(X[:50], clean[:50]).values
+    ).all()
 
 
 def test_units_do_not_matter(shifted):
@@ -50,10 +55,13 @@ def test_units_do_not_matter(shifted):
 
 
 @pytest.mark.parametrize(
-    ("targets", "suggested"), [([1.0, 2.0], [2.0, 1.0]), ([0.0, 0.0, 0.0, 0.0, 9.0], [2.25, 2.25, 2.25, 2.25, 0.0])]
+    ("targets", "suggested"),
+    [([1.0, 2.0], [2.0, 1.0]), ([0.0, 0.0, 0.0, 0.0, 9.0], [2.25, 2.25, 2.25, 2.25, 0.0])],
 )
 def test_of_few_rows_none_is_called_wrong(targets, suggested):
-    """All others are neighbours, so their mean is suggested, and every target lies within the range."""
+    """All others are neighbours, so their mean is suggested, and every target lies within the
+    range.
+    """
     audit = nw.audit_labels(np.arange(len(targets))[:, None] * 1.0, targets, task="regression")
     np.testing.assert_allclose(audit.suggested, suggested, atol=1e-9)
     assert ((audit.quality > 0.5) & (audit.quality <= 1.0)).all()
@@ -83,9 +91,15 @@ def test_explanation_and_frame(shifted):
 
 @pytest.fixture
 def prices(rng):
-    """Features, targets over more than an order of magnitude with errors in proportion, and thirty rows to spoil."""
+    """Features, targets over more than an order of magnitude with errors in proportion, and thirty
+    rows to spoil.
+    """
     X = rng.uniform(-1, 1, (500, 2))
-    return X, np.exp(3 + X[:, 0] + 0.5 * X[:, 1] + 0.1 * rng.normal(size=500)), rng.choice(500, 30, replace=False)
+    return (
+        X,
+        np.exp(3 + X[:, 0] + 0.5 * X[:, 1] + 0.1 * rng.normal(size=500)),
+        rng.choice(500, 30, replace=False),
+    )
 
 
 @pytest.mark.parametrize("factor", [10.0, 100.0, 0.1, 0.01, -1.0])
@@ -97,7 +111,9 @@ def test_slips_of_the_decimal_point_and_the_sign_are_found_and_mended(prices, fa
     assert set(audit.suspects(fraction=0.06)) == set(wrong)
     assert set(wrong) <= set(audit.suspects())
     assert len(audit.suspects()) <= 32
-    mended = np.isclose(audit.suggested[wrong], clean[wrong], rtol=1e-9)  # the target itself, not a mean
+    mended = np.isclose(
+        audit.suggested[wrong], clean[wrong], rtol=1e-9
+    )  # the target itself, not a mean
     assert mended.sum() >= 24
     inside = (audit.suggested_range[:, 0] <= clean) & (clean <= audit.suggested_range[:, 1])
     assert (mended == inside[wrong]).all()  # it must be in the range that holds nine in ten
@@ -115,7 +131,9 @@ def test_one_wild_target_leaves_the_others_alone(prices, factor):
     assert audit.ranking()[0] == wrong[0]
     assert len(audit.suspects()) <= 2
     others = np.delete(np.arange(500), wrong[0])
-    change = np.abs(audit.suggested - nw.audit_labels(X, clean, task="regression").suggested)[others]
+    change = np.abs(audit.suggested - nw.audit_labels(X, clean, task="regression").suggested)[
+        others
+    ]
     assert change.max() < np.ptp(clean)
 
 
@@ -169,7 +187,9 @@ def test_useless_predictions_do_no_harm(rng, shifted):
 
 @pytest.fixture
 def bent(rng):
-    """Many columns, so that neighbours are far; the target is a sum of straight and bent functions of some of them."""
+    """Many columns, so that neighbours are far; the target is a sum of straight and bent functions
+    of some of them.
+    """
     X = rng.normal(size=(1500, 8)) * 10.0 ** np.arange(-4, 4)
     Z = X / 10.0 ** np.arange(-4, 4)
     clean = 2 * Z[:, 0] + 3 * np.abs(Z[:, 1]) - Z[:, 2] + 0.3 * rng.normal(size=1500)
@@ -212,17 +232,25 @@ def test_the_trend_is_that_of_a_regression_of_differences(rng):
     votes = np.zeros((310, 310))
     np.add.at(votes, (np.arange(310)[:, None], voters.rows), voters.weights)
     means = (votes + votes.T) / (votes + votes.T).sum(axis=1, keepdims=True)
-    bent = np.hstack([(X - bend).clip(min=0.0) for bend in np.quantile(X, np.linspace(0, 1, 7)[:-1], axis=0)])
+    bent = np.hstack(
+        [(X - bend).clip(min=0.0) for bend in np.quantile(X, np.linspace(0, 1, 7)[:-1], axis=0)]
+    )
     moved, ground = bent - means @ bent, audit._model.ground
     nearer = ground.near + bent @ ground.slopes  # targets, drawn in
     gram = moved.T @ moved
-    slopes = np.linalg.solve(gram + 0.005 * np.diag(gram.diagonal()), moved.T @ (nearer - means @ nearer))
+    slopes = np.linalg.solve(
+        gram + 0.005 * np.diag(gram.diagonal()), moved.T @ (nearer - means @ nearer)
+    )
     np.testing.assert_allclose(ground.slopes, slopes, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(audit.suggested, bent @ slopes + means @ (nearer - bent @ slopes), atol=1e-9)
+    np.testing.assert_allclose(
+        audit.suggested, bent @ slopes + means @ (nearer - bent @ slopes), atol=1e-9
+    )
 
 
 def test_few_rows_and_wide_tables_have_no_trend(rng):
-    """Fewer than a hundred rows per column: slopes would follow the errors. The features may then be anything."""
+    """Fewer than a hundred rows per column: slopes would follow the errors. The features may then
+    be anything.
+    """
     X = rng.normal(size=(200, 6))
     y = X[:, 0] + 0.1 * rng.normal(size=200)
     audit = nw.audit_labels(X, y, task="regression")
@@ -235,12 +263,17 @@ def test_few_rows_and_wide_tables_have_no_trend(rng):
 def test_sparse_features_have_the_same_trend(bent):
     _, Z, y, _, _ = bent
     Z[Z < 0] = 0.0
-    dense, sparse = (nw.audit_labels(features, y, task="regression") for features in (Z, scipy.sparse.csr_array(Z)))
+    dense, sparse = (
+        nw.audit_labels(features, y, task="regression")
+        for features in (Z, scipy.sparse.csr_array(Z))
+    )
     np.testing.assert_allclose(dense.suggested, sparse.suggested, rtol=1e-9)
 
 
 def test_models_know_what_neighbours_do_not(rng):
-    """One column counts, up and down again, eleven do not: neighbours are far, lines are straight, trees see it."""
+    """One column counts, up and down again, eleven do not: neighbours are far, lines are straight,
+    trees see it.
+    """
     X = rng.normal(size=(400, 12))
     X[:, 0] = rng.integers(0, 4, 400)
     clean = np.where(X[:, 0] % 2 > 0, 5.0, 0.0) + 0.3 * rng.normal(size=400)
@@ -248,16 +281,22 @@ def test_models_know_what_neighbours_do_not(rng):
     wrong[rng.choice(400, 15, replace=False)] = True
     y[wrong] = 5.0 - clean[wrong]
     seen = []
-    audit = nw.audit_labels(X, y, task="regression", models="auto", progress=lambda *done: seen.append(done))
+    audit = nw.audit_labels(
+        X, y, task="regression", models="auto", progress=lambda *done: seen.append(done)
+    )
     assert wrong[audit.suspects(fraction=15 / 400)].mean() > 0.9
     assert wrong[nw.audit_labels(X, y, task="regression").suspects(fraction=15 / 400)].mean() < 0.7
     assert seen[-1] == (15, 15)
-    assert (audit.quality == nw.audit_labels(X, y, task="regression", models="auto", n_jobs=1).quality).all()
+    assert (
+        audit.quality == nw.audit_labels(X, y, task="regression", models="auto", n_jobs=1).quality
+    ).all()
 
 
 def test_models_are_left_out_where_they_do_not_pay(rng):
     X = rng.normal(size=(60, 300))
-    one, other = (nw.audit_labels(X, X[:, 0], task="regression", models=models) for models in (None, "auto"))
+    one, other = (
+        nw.audit_labels(X, X[:, 0], task="regression", models=models) for models in (None, "auto")
+    )
     assert (one.quality == other.quality).all()
 
 
@@ -280,9 +319,15 @@ def test_bad_models_and_predictions_are_refused_by_name(shifted):
 @pytest.mark.parametrize("unit", [1.0, 3.0, 1e-9])
 @pytest.mark.parametrize("kind", ["by neighbours", "by a model", "fitted here"])
 def test_residuals_that_are_only_rounding_are_no_errors(kind, unit, rng):
-    """Every target is that of all rows: no row is more wrong than another, and ranges stay narrow."""
+    """Every target is that of all rows: no row is more wrong than another, and ranges stay
+    narrow.
+    """
     X, y = rng.normal(size=(200, 3)), np.full(200, 0.1 * unit)
-    keywords = {"by neighbours": {}, "by a model": {"predictions": y}, "fitted here": {"models": "auto"}}[kind]
+    keywords = {
+        "by neighbours": {},
+        "by a model": {"predictions": y},
+        "fitted here": {"models": "auto"},
+    }[kind]
     audit = nw.audit_labels(X, y, task="regression", **keywords)
     assert not len(audit.suspects())
     assert audit.n_errors.upper < 5
@@ -291,7 +336,9 @@ def test_residuals_that_are_only_rounding_are_no_errors(kind, unit, rng):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_one_error_among_equal_targets_is_the_only_one(seed):
-    """It moves what the rows around it are suggested; of most rows residuals are only rounding, and say nothing."""
+    """It moves what the rows around it are suggested; of most rows residuals are only rounding, and
+    say nothing.
+    """
     X, y = np.random.default_rng(seed).normal(size=(290, 3)), np.full(290, 0.3)
     y[7] = 5.0
     assert nw.audit_labels(X, y, task="regression").suspects().tolist() == [7]

@@ -1,4 +1,6 @@
-"""Frames in audits: prepared as on the command line, rows without a label, the index, and every row at its place."""
+"""Frames in audits: prepared as on the command line, rows without a label, the index, and every row
+at its place.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ WITHOUT = [4, 77, 120, 199]
 
 @pytest.fixture
 def animals(rng):
-    """A mixed table with ten wrong labels, four missing ones and an odd spelling, and the true classes."""
+    """A mixed table with ten wrong labels, four missing ones and an odd spelling, and the true
+    classes.
+    """
     true = rng.integers(0, 3, 200)
     frame = pd.DataFrame(
         {
@@ -64,27 +68,52 @@ def test_every_array_has_an_entry_for_every_row_of_the_frame(animals):
 def test_it_is_the_audit_of_the_prepared_rows_that_have_a_label(animals):
     frame, _, _ = animals
     audit, rows = audited(frame, "label"), np.setdiff1d(np.arange(200), WITHOUT)
-    labels = [{"dog": "Dog"}.get(label.strip().lower(), label.strip().lower()) for label in frame["label"].iloc[rows]]
+    labels = [
+        {"dog": "Dog"}.get(label.strip().lower(), label.strip().lower())
+        for label in frame["label"].iloc[rows]
+    ]
     X = nw.TablePreparer().fit_transform(frame.drop(columns="label").iloc[rows])
     alone = nw.audit_labels(X, labels)
-    for name in ("given", "suggested", "quality", "agreement", "value", "confidence", "label_probabilities"):
-        np.testing.assert_array_equal(getattr(audit, name)[rows], getattr(alone, name), err_msg=name)
+    for name in (
+        "given",
+        "suggested",
+        "quality",
+        "agreement",
+        "value",
+        "confidence",
+        "label_probabilities",
+    ):
+        np.testing.assert_array_equal(
+            getattr(audit, name)[rows], getattr(alone, name), err_msg=name
+        )
     for selection in ({}, {"fraction": 0.1}, {"max_fdr": 0.2}, {"rule": "lower-cluster"}):
-        np.testing.assert_array_equal(audit.suspects(**selection), rows[alone.suspects(**selection)])
+        np.testing.assert_array_equal(
+            audit.suspects(**selection), rows[alone.suspects(**selection)]
+        )
     for row in (0, 6, 100, 198):
         place = int(np.searchsorted(rows, row))
         assert [n.row for n in audit.nearest(row)] == [rows[n.row] for n in alone.nearest(place)]
         assert audit.why(row) == alone.why(place)
         told, expected = audit.explain(row), alone.explain(place)
-        assert (told.row, told.value, told.value_under) == (row, expected.value, expected.value_under)
-        assert [(e.row, e.value) for e in told.helped] == [(rows[e.row], e.value) for e in expected.helped]
-        assert [(e.row, e.label) for e in told.hurt] == [(rows[e.row], e.label) for e in expected.hurt]
+        assert (told.row, told.value, told.value_under) == (
+            row,
+            expected.value,
+            expected.value_under,
+        )
+        assert [(e.row, e.value) for e in told.helped] == [
+            (rows[e.row], e.value) for e in expected.helped
+        ]
+        assert [(e.row, e.label) for e in told.hurt] == [
+            (rows[e.row], e.label) for e in expected.hurt
+        ]
 
 
 def test_rows_without_a_label_get_a_suggestion(animals):
     frame, _, true = animals
     audit = audited(frame, "label")
-    assert {row: label for row, (label, _) in audit.unlabelled.items()} == {row: true[row] for row in WITHOUT}
+    assert {row: label for row, (label, _) in audit.unlabelled.items()} == {
+        row: true[row] for row in WITHOUT
+    }
     assert all(0.5 < probability < 1 for _, probability in audit.unlabelled.values())
     assert audit.suggested[4] == true[4]
     assert audit.why(4) == f"it has no label; {true[4]} is suggested"
@@ -117,13 +146,18 @@ def test_what_was_done_is_said(animals):
     assert repr(audit).startswith("LabelAudit of 196 labels in 3 classes")
 
 
-@pytest.mark.parametrize("convert", [pl.from_pandas, lambda frame: pa.Table.from_pandas(frame, preserve_index=False)])
+@pytest.mark.parametrize(
+    "convert", [pl.from_pandas, lambda frame: pa.Table.from_pandas(frame, preserve_index=False)]
+)
 def test_polars_and_arrow(animals, convert):
     frame, _, _ = animals
     audit, found = audited(frame, "label"), audited(convert(frame.reset_index(drop=True)), "label")
     np.testing.assert_array_equal(found.quality, audit.quality)
     assert found.unlabelled == audit.unlabelled
-    assert type(found.to_frame()).__module__.split(".")[0] == type(convert(frame)).__module__.split(".")[0]
+    assert (
+        type(found.to_frame()).__module__.split(".")[0]
+        == type(convert(frame)).__module__.split(".")[0]
+    )
     with pytest.raises(ValueError, match=r"no index: X was no frame of pandas. Use suspects\(\)"):
         found.suspects(index=True)
 
@@ -158,14 +192,20 @@ def test_indexes_of_every_kind(animals, index, tmp_path):
     kept = frame.drop(index=audit.suspects(index=True))
     assert kept.index.equals(index[np.setdiff1d(np.arange(200), audit.suspects())])
     audit.save(tmp_path / "audit")
-    assert nw.LabelAudit.load(tmp_path / "audit").suspects(index=True).equals(audit.suspects(index=True))
+    assert (
+        nw.LabelAudit.load(tmp_path / "audit")
+        .suspects(index=True)
+        .equals(audit.suspects(index=True))
+    )
 
 
 def test_index_labels_that_other_rows_have_too_are_warned_of(animals):
     frame, _, _ = animals
     frame = frame.set_axis([*range(100), *range(100)])
     audit = audited(frame, "label")
-    with pytest.warns(UserWarning, match=f"{len(audit.suspects())} more rows have the same index labels"):
+    with pytest.warns(
+        UserWarning, match=f"{len(audit.suspects())} more rows have the same index labels"
+    ):
         labels = audit.suspects(index=True)
     assert labels.tolist() == (audit.suspects() % 100).tolist()
 
@@ -181,7 +221,9 @@ def test_a_review_counts_rows_of_the_frame(animals, tmp_path):
     assert (reviewed.quality[judged_wrong] == 0).all()
     assert np.isnan(reviewed.quality[WITHOUT]).all()
     assert reviewed.why(int(judged_wrong[0])) == "judged wrong in the review"
-    assert set(judged_wrong) <= set(reviewed.suspects(max_fdr=0.2)) <= set(range(200)) - set(WITHOUT)
+    assert (
+        set(judged_wrong) <= set(reviewed.suspects(max_fdr=0.2)) <= set(range(200)) - set(WITHOUT)
+    )
     assert reviewed.precision(judged_wrong).estimate == 1.0
     assert not set(reviewed.review_sample(20)) & (set(rows) | set(WITHOUT))
     with pytest.raises(ValueError, match="rows that the last review_sample of this audit drew"):
@@ -209,9 +251,13 @@ def test_new_rows_are_prepared_alike(animals):
     assert new.suspects(index=True).tolist() == [f"id {row}" for row in new.suspects()]
     assert new.unlabelled[4][0] == true[4]
     assert all(n.label == audit.given[n.row] for n in new.nearest(10))
-    reordered = audited(frame.iloc[50:], "label").check(frame.iloc[:50, ::-1].drop(index=["id 4"]), "label")
+    reordered = audited(frame.iloc[50:], "label").check(
+        frame.iloc[:50, ::-1].drop(index=["id 4"]), "label"
+    )
     assert set(reordered.suspects(index=True)) == set(new.suspects(index=True))
-    with pytest.raises(ValueError, match=r"columns differ from training. Missing: \[\]; further: \['extra'\]"):
+    with pytest.raises(
+        ValueError, match=r"columns differ from training. Missing: \[\]; further: \['extra'\]"
+    ):
         audit.check(frame.iloc[:50].assign(extra=1), "label")
     with pytest.raises(ValueError, match="labels that no audited row carries"):
         audit.check(frame.iloc[6:9].assign(label="cow"), "label")
@@ -233,15 +279,20 @@ def test_trusted_rows_groups_and_probabilities_have_an_entry_for_each_row(animal
     groups = rng.integers(0, 50, 200)
     audit = audited(frame, "label", pred_probs=probabilities, groups=groups)
     rows = np.setdiff1d(np.arange(200), WITHOUT)
-    complete = audited(frame.iloc[rows], "label", pred_probs=probabilities[rows], groups=groups[rows])
+    complete = audited(
+        frame.iloc[rows], "label", pred_probs=probabilities[rows], groups=groups[rows]
+    )
     np.testing.assert_array_equal(audit.quality[rows], complete.quality)
     for given in (probabilities, pd.DataFrame(probabilities)):
         np.testing.assert_array_equal(
-            audited(frame, "label", pred_probs=given, groups=pd.Series(groups)).quality, audit.quality
+            audited(frame, "label", pred_probs=given, groups=pd.Series(groups)).quality,
+            audit.quality,
         )
     trusted = frame.drop(index=frame.index[[*wrong, *WITHOUT]]).iloc[:40]
     one = audited(frame, "label", X_val=trusted, y_val="label")
-    other = audited(frame, "label", X_val=trusted.drop(columns="label"), y_val=trusted["label"].str.strip())
+    other = audited(
+        frame, "label", X_val=trusted.drop(columns="label"), y_val=trusted["label"].str.strip()
+    )
     assert len(one.unlabelled) == 4
     assert one.valuation.n_val == other.valuation.n_val == 40
     with pytest.raises(ValueError, match="groups has 199 entries for 196 rows"):
@@ -260,7 +311,9 @@ def test_amounts_are_taken_as_amounts_or_refused_at_once(rng):
     assert abs(audit.unlabelled[3][0] - price[3]) < 1000
     assert np.isnan(audit.unlabelled[3][1])
     assert np.isnan(audit.suggested_range[3]).all()
-    with pytest.raises(ValueError, match=r"y holds \d+ distinct numbers in 300 rows, which look like amounts"):
+    with pytest.raises(
+        ValueError, match=r"y holds \d+ distinct numbers in 300 rows, which look like amounts"
+    ):
         nw.audit_labels(X, price)
     assert len(audited(X, price // 100, task="classification").classes) > 20
     with pytest.raises(ValueError, match="y holds continuous values"):
@@ -273,13 +326,17 @@ def test_frames_that_cannot_be_audited_are_refused_by_name(animals):
         nw.audit_labels(frame, "Lable")
     with pytest.raises(ValueError, match=r"X has shape \(0, 4\): give rows"):
         nw.audit_labels(frame.iloc[:0], "label")
-    with pytest.raises(ValueError, match=r"X has shape \(200, 1\): give rows, and columns beside 'label'"):
+    with pytest.raises(
+        ValueError, match=r"X has shape \(200, 1\): give rows, and columns beside 'label'"
+    ):
         nw.audit_labels(frame[["label"]], "label")
     with pytest.raises(ValueError, match="two columns of one name"):
         nw.audit_labels(pd.concat([frame, frame[["size"]]], axis=1), "label")
     with pytest.raises(ValueError, match="the target 'label' is empty in every row"):
         nw.audit_labels(frame.assign(label=None), "label")
-    with pytest.raises(ValueError, match="'cat' in every row: with one class there is nothing to learn"):
+    with pytest.raises(
+        ValueError, match="'cat' in every row: with one class there is nothing to learn"
+    ):
         nw.audit_labels(frame.assign(label="cat"), "label")
     with pytest.raises(ValueError, match="no column is left to compare rows by"):
         nw.audit_labels(frame[["label"]].assign(same=1), "label")
@@ -295,7 +352,9 @@ def test_the_page_has_the_cells_and_row_numbers_of_the_frame(animals, tmp_path):
 
 
 def test_a_prepared_dataset_of_hugging_face(animals):
-    pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed: pip install datasets")
+    pytest.importorskip(
+        "datasets.arrow_dataset", reason="datasets is not installed: pip install datasets"
+    )
     import datasets
 
     frame, wrong, _ = animals

@@ -47,8 +47,12 @@ def test_groups_share_one_vote_at_the_rank_of_their_first_rows(k, rng):
     group = rng.integers(0, 6, 30)
     found = Voters.of(rows, keys, k).with_one_vote_per_group(group, k)
     for at, near, weights, first in zip(keys, rows, found.weights, found.first, strict=True):
-        places = {g: np.flatnonzero((group[near] == g) & (near >= 0)) for g in group[near[near >= 0]]}
-        alone = rank_weights(at[[[of[0] for of in places.values()]]], k)[0]  # of their first rows only
+        places = {
+            g: np.flatnonzero((group[near] == g) & (near >= 0)) for g in group[near[near >= 0]]
+        }
+        alone = rank_weights(at[[[of[0] for of in places.values()]]], k)[
+            0
+        ]  # of their first rows only
         expected = np.zeros(12)
         for of, weight in zip(places.values(), alone, strict=True):
             expected[of] = weight / len(of)
@@ -70,23 +74,33 @@ def test_counts_of_labels_and_equal_weights():
     assert voters.label_counts(np.array([0, 1]), codes, 2, 2).tolist() == [[0, 2], [1, 1]]
     assert voters.label_counts(np.array([1, 0]), codes, 2, 3).tolist() == [[1, 1], [1, 2]]
     counts = [voters.forward(codes, 2).counts, voters.reverse(codes[:2], 4, 2).counts]
-    assert [count.tolist() for count in counts] == [[[1, 2], [1, 1]], [[0, 1], [1, 0], [1, 1], [1, 0]]]
+    assert [count.tolist() for count in counts] == [
+        [[1, 2], [1, 1]],
+        [[0, 1], [1, 0], [1, 1], [1, 0]],
+    ]
     equal = voters.with_equal_weights(counts[0])
     np.testing.assert_allclose(equal.sum(), voters.weights.sum())
     np.testing.assert_allclose(equal, counts[0] * equal[1, 0])
 
 
 def random_voters(rng, n, size, k=2):
-    points = np.array([rng.permutation(np.setdiff1d(np.arange(n), query))[:size] for query in range(n)])
+    points = np.array(
+        [rng.permutation(np.setdiff1d(np.arange(n), query))[:size] for query in range(n)]
+    )
     return Voters.of(points.astype(np.int32), np.sort(rng.random((n, size)), axis=1), k)
 
 
 @pytest.mark.parametrize("at_once", [1, 50, 10**9])
 def test_very_many_classes_have_columns_for_those_with_most_votes(rng, monkeypatch, at_once):
-    """The same shares as with a column for each class, whatever the number of rows that are looked at together."""
+    """The same shares as with a column for each class, whatever the number of rows that are looked
+    at together.
+    """
     n, n_classes = 60, 12
     codes = rng.permutation(np.arange(n) % n_classes)
-    voters, trusted = random_voters(rng, n, 4), (random_voters(rng, n, 3), rng.integers(-1, n_classes, n))
+    voters, trusted = (
+        random_voters(rng, n, 4),
+        (random_voters(rng, n, 3), rng.integers(-1, n_classes, n)),
+    )
     priors = np.bincount(codes) / n
     reverse_of = lambda start, stop: voters.reverse(codes, stop - start, n_classes, start)  # noqa: E731
     dense, nothing = vote_evidence(voters, codes, codes, voters, reverse_of, trusted)
@@ -106,13 +120,19 @@ def test_very_many_classes_have_columns_for_those_with_most_votes(rng, monkeypat
             np.testing.assert_array_equal(kind[row, :-1], all_of_kind[row, named])
             np.testing.assert_allclose(kind[row, -1], all_of_kind[row, rest].sum())
         np.testing.assert_allclose(columns.rows[row], [*priors[named], priors[rest].sum()])
-        assert columns.given[row] == 5 if codes[row] in rest else named[columns.given[row]] == codes[row]
+        assert (
+            columns.given[row] == 5
+            if codes[row] in rest
+            else named[columns.given[row]] == codes[row]
+        )
         if codes[row] in rest:
             np.testing.assert_allclose(columns.part[row], priors[codes[row]] / priors[rest].sum())
 
 
 def test_columns_by_class_and_back():
-    """Five classes, two of them with columns. The second row's label is one of the others, and all of their share."""
+    """Five classes, two of them with columns. The second row's label is one of the others, and all
+    of their share.
+    """
     priors = np.array([0.1, 0.2, 0.3, 0.3, 0.1])
     classes = np.array([[2, 0], [0, 2]])
     rows = np.array([[0.3, 0.1, 0.6], [0.1, 0.3, 0.6]])
@@ -122,7 +142,9 @@ def test_columns_by_class_and_back():
     assert best[0].tolist() == [0, 1]
     assert best[1].tolist() == [2, 2]
     back = columns.put_back(shares, priors)
-    np.testing.assert_allclose(back[0], [0.3, 0.2 * 0.2 / 0.6, 0.5, 0.2 * 0.3 / 0.6, 0.2 * 0.1 / 0.6])
+    np.testing.assert_allclose(
+        back[0], [0.3, 0.2 * 0.2 / 0.6, 0.5, 0.2 * 0.3 / 0.6, 0.2 * 0.1 / 0.6]
+    )
     np.testing.assert_allclose(back[1], [0.2, 0, 0.3, 0, 0.5])
     np.testing.assert_allclose(columns.take(back), shares)
 
@@ -132,7 +154,9 @@ def test_which_of_many_classes_have_columns_does_not_depend_on_their_names(seed)
     """Most classes have no votes about a row, and are as common as each other."""
     rng = np.random.default_rng(seed)
     X, codes, names = rng.normal(size=(300, 4)), rng.permutation(300) % 150, rng.permutation(150)
-    found, renamed = (nw.audit_labels(X, labels, task="classification") for labels in (codes, names[codes]))
+    found, renamed = (
+        nw.audit_labels(X, labels, task="classification") for labels in (codes, names[codes])
+    )
     np.testing.assert_allclose(renamed.quality, found.quality, atol=1e-6)
     np.testing.assert_allclose(renamed.confidence, found.confidence, atol=1e-6)
     np.testing.assert_array_equal(renamed.suggested, names[found.suggested])

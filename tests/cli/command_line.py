@@ -1,4 +1,6 @@
-"""What tests of the command line share: a small table, the command as a process, one line of complaint."""
+"""What tests of the command line share: a small table, the command as a process, one line of
+complaint.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,15 @@ def environment():
 def installed(*arguments, cwd=None, stdout=subprocess.PIPE, user=None):
     """The command as a process of its own."""
     return subprocess.run(
-        [*START, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, cwd=cwd,
-        env=environment(), user=user,
-    )  # fmt: skip
+        [*START, *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=environment(),
+        user=user,
+    )
 
 
 def flowers(rng, n=90, wrong=()):

@@ -1,4 +1,6 @@
-"""Twenty awkward but honest tables: the first command, with nothing but the target, ends in a page or one sentence."""
+"""Twenty awkward but honest tables: the first command, with nothing but the target, ends in a page
+or one sentence.
+"""
 
 from __future__ import annotations
 
@@ -18,50 +20,75 @@ from cli.command_line import one_line, write_csv
 from nearworth.tables.read import read
 
 N = 120
-GOOD = ["the battery lasts long and charges fast", "great screen with bright colours", "works well and arrived early"]
-BAD = ["the battery died after a week", "screen broken and no refund", "arrived late and does not work at all"]
+GOOD = [
+    "the battery lasts long and charges fast",
+    "great screen with bright colours",
+    "works well and arrived early",
+]
+BAD = [
+    "the battery died after a week",
+    "screen broken and no refund",
+    "arrived late and does not work at all",
+]
 
 
 def titanic(rng):
     sex, kind = rng.choice(["male", "female"], N), rng.integers(1, 4, N)
     survived = np.where(rng.random(N) < np.where(sex == "female", 0.9, 0.1), "yes", "no")
     return {
-        "": np.arange(N), "PassengerId": np.arange(1, N + 1), "Pclass": kind,
-        "Name": [f"Nr{i}, {'Mr.' if s == 'male' else 'Mrs.'} John {i}" for i, s in enumerate(sex)], "Sex": sex,
+        "": np.arange(N),
+        "PassengerId": np.arange(1, N + 1),
+        "Pclass": kind,
+        "Name": [f"Nr{i}, {'Mr.' if s == 'male' else 'Mrs.'} John {i}" for i, s in enumerate(sex)],
+        "Sex": sex,
         "Age": [f"{a:.0f}" if rng.random() < 0.8 else "" for a in rng.normal(30, 9, N)],
-        "Ticket": [f"PC {n}" for n in rng.integers(10_000, 99_999, N)], "Fare": rng.gamma(2, 15, N).round(2),
+        "Ticket": [f"PC {n}" for n in rng.integers(10_000, 99_999, N)],
+        "Fare": rng.gamma(2, 15, N).round(2),
         "Cabin": [f"C{n}" if rng.random() < 0.3 else "" for n in rng.integers(1, 99, N)],
-        "Embarked": rng.choice(["S", "C", "Q", ""], N), "label": survived,
-    }  # fmt: skip
+        "Embarked": rng.choice(["S", "C", "Q", ""], N),
+        "label": survived,
+    }
 
 
 def adult(rng):
     age = rng.integers(17, 80, N)
     return {
-        "age": age, "workclass": rng.choice(["Private", "State-gov", "?"], N), "fnlwgt": rng.integers(1e4, 1e6, N),
-        "occupation": rng.choice([f"job {i}" for i in range(60)], N), "capital.gain": rng.choice([0, 0, 0, 99999], N),
+        "age": age,
+        "workclass": rng.choice(["Private", "State-gov", "?"], N),
+        "fnlwgt": rng.integers(1e4, 1e6, N),
+        "occupation": rng.choice([f"job {i}" for i in range(60)], N),
+        "capital.gain": rng.choice([0, 0, 0, 99999], N),
         "label": np.where(age > 45, " >50K", rng.choice([" <=50K", " <=50K."[:6]], N)),
-    }  # fmt: skip
+    }
 
 
 def tickets(rng):
     good = rng.random(N) < 0.5
     return {
         "ticket_id": [f"T-{i:05}" for i in range(N)],
-        "created": [f"{d:02}/{m:02}/2023 {h:02}:15" for d, m, h in rng.integers([1, 1, 0], [29, 13, 24], (N, 3))],
+        "created": [
+            f"{d:02}/{m:02}/2023 {h:02}:15"
+            for d, m, h in rng.integers([1, 1, 0], [29, 13, 24], (N, 3))
+        ],
         "body": [f"{rng.choice(GOOD if g else BAD)} number {i}" for i, g in enumerate(good)],
         "priority": rng.choice(["Low", "high", "n/a"], N),
-        "label": [rng.choice(["Praise", "praise ", "PRAISE"] if g else ["Complaint", "complaint"]) for g in good],
+        "label": [
+            rng.choice(["Praise", "praise ", "PRAISE"] if g else ["Complaint", "complaint"])
+            for g in good
+        ],
     }
 
 
 def housing(rng):
     area = rng.normal(100, 20, N)
     return {
-        "address": [f"{i} Main Street" for i in range(N)], "area": [f"{a:.1f} m2" for a in area],
-        "deposit": [f"{x:.0f} %" for x in rng.uniform(0, 50, N)], "built": rng.integers(1900, 2020, N),
-        "garden": rng.choice(["yes", "no"], N), "label": [f"${3000 * a:,.2f}" for a in area],
-    }  # fmt: skip
+        "address": [f"{i} Main Street" for i in range(N)],
+        "area": [f"{a:.1f} m2" for a in area],
+        "deposit": [f"{x:.0f} %" for x in rng.uniform(0, 50, N)],
+        "built": rng.integers(1900, 2020, N),
+        "garden": rng.choice(["yes", "no"], N),
+        "label": [f"${3000 * a:,.2f}" for a in area],
+    }
 
 
 def sensors(rng):
@@ -69,25 +96,36 @@ def sensors(rng):
     reading = rng.normal(size=(N, 4)) + state[:, None]
     return {
         "timestamp": [f"2024-01-01T00:{i // 60:02}:{i % 60:02}Z" for i in range(N)],
-        **{f"s{j}": np.where(rng.random(N) < 0.1, "-", reading[:, j].round(3).astype(str)) for j in range(4)},
-        "firmware": ["1.2.3"] * N, "label": np.array(["ok", "warm", "hot"])[state],
-    }  # fmt: skip
+        **{
+            f"s{j}": np.where(rng.random(N) < 0.1, "-", reading[:, j].round(3).astype(str))
+            for j in range(4)
+        },
+        "firmware": ["1.2.3"] * N,
+        "label": np.array(["ok", "warm", "hot"])[state],
+    }
 
 
 def german(rng):
     y = np.arange(N) % 2
     return {
-        "betrag": [f"{1000 * x:,.2f}".translate(str.maketrans(",.", ".,")) for x in rng.gamma(2, 2, N)],
+        "betrag": [
+            f"{1000 * x:,.2f}".translate(str.maketrans(",.", ".,")) for x in rng.gamma(2, 2, N)
+        ],
         "datum": [f"{d}.{m}.{y}" for d, m, y in rng.integers([1, 1, 1990], [29, 13, 2020], (N, 3))],
-        "größe": [f"{150 + 20 * a + b:.1f}".replace(".", ",") for a, b in zip(y, rng.normal(0, 5, N), strict=True)],
+        "größe": [
+            f"{150 + 20 * a + b:.1f}".replace(".", ",")
+            for a, b in zip(y, rng.normal(0, 5, N), strict=True)
+        ],
         "label": np.array(["süß", "herb"])[y],
-    }  # fmt: skip
+    }
 
 
 def sklearn_set(load, mess=None):
     def make(rng):
         data = load()
-        columns = {f"f {i}": column.round(4).astype(object) for i, column in enumerate(data.data.T[:12])}
+        columns = {
+            f"f {i}": column.round(4).astype(object) for i, column in enumerate(data.data.T[:12])
+        }
         if mess is not None:
             mess(columns, rng)
         return columns | {"label": data.target}
@@ -102,7 +140,12 @@ def with_gaps(columns, rng):
 
 def with_ids(columns, rng):
     n = len(columns["f 0"])
-    columns |= {"uuid": [f"{x:032x}" for x in range(n)], "Unnamed: 0": np.arange(n), "empty": [""] * n, "k": [1] * n}
+    columns |= {
+        "uuid": [f"{x:032x}" for x in range(n)],
+        "Unnamed: 0": np.arange(n),
+        "empty": [""] * n,
+        "k": [1] * n,
+    }
 
 
 def blobs(rng, label):
@@ -112,12 +155,21 @@ def blobs(rng, label):
 
 def wide(rng):
     y = np.arange(60) % 2
-    return {f"gene {i}": (rng.normal(size=60) + y * (i < 50)).round(3) for i in range(2_000)} | {"label": y}
+    return {f"gene {i}": (rng.normal(size=60) + y * (i < 50)).round(3) for i in range(2_000)} | {
+        "label": y
+    }
 
 
 def hostile(rng):
     y = np.arange(N) % 2
-    cells = ["=1+2", "@SUM(A1)", "<script>alert(1)</script>", 'quote " and, comma', "line\nbreak", "x" * 100_000]
+    cells = [
+        "=1+2",
+        "@SUM(A1)",
+        "<script>alert(1)</script>",
+        'quote " and, comma',
+        "line\nbreak",
+        "x" * 100_000,
+    ]
     return {"cell": [cells[i % 6] for i in range(N)], "=cmd": rng.normal(size=N) + y, "label": y}
 
 
@@ -131,7 +183,9 @@ CSVS = {
     "wine with ids": sklearn_set(load_wine, with_ids),
     "cancer": sklearn_set(load_breast_cancer),
     "diabetes, amounts": sklearn_set(load_diabetes),
-    "unlabelled": lambda rng: blobs(rng, lambda y, rng: [str(v) if rng.random() < 0.8 else "" for v in y]),
+    "unlabelled": lambda rng: blobs(
+        rng, lambda y, rng: [str(v) if rng.random() < 0.8 else "" for v in y]
+    ),
     "labels as numbers": lambda rng: blobs(rng, lambda y, rng: [f"{v}.0" for v in y]),
     "signs": lambda rng: blobs(rng, lambda y, rng: ["+-"[v] for v in y]),
     "wide": wide,
@@ -145,26 +199,39 @@ def in_other_formats(rng, folder):
     write_csv(folder / "german.csv", german(rng), delimiter=";")
     (folder / "german.csv").write_bytes((folder / "german.csv").read_text().encode("cp1252"))
     lists = [None, *(vectors + y[:, None]).tolist()[1:]]
-    pq.write_table(pa.table({"text": [f"t{i}" for i in range(N)], "vec": lists, "label": y}), folder / "vec.parquet")
+    pq.write_table(
+        pa.table({"text": [f"t{i}" for i in range(N)], "vec": lists, "label": y}),
+        folder / "vec.parquet",
+    )
     columns = tickets(rng)
-    rows = [dict(zip(columns, map(str, cells), strict=True)) for cells in zip(*columns.values(), strict=True)]
+    rows = [
+        dict(zip(columns, map(str, cells), strict=True))
+        for cells in zip(*columns.values(), strict=True)
+    ]
     (folder / "tickets.jsonl").write_text("\n".join(map(json.dumps, rows)))
     digits, label = load_digits(return_X_y=True)
     np.savez(folder / "digits.npz", images=digits[:200].reshape(-1, 8, 8), classes=label[:200])
     write_csv(folder / "sensors.tsv", sensors(rng), delimiter="\t")
     (folder / "sensors.tsv.gz").write_bytes(gzip.compress((folder / "sensors.tsv").read_bytes()))
-    frame = pd.DataFrame({"a": vectors[:, 0] + 4 * y, "label": pd.Categorical(np.where(y, "new york", "ulm"))})
+    frame = pd.DataFrame(
+        {"a": vectors[:, 0] + 4 * y, "label": pd.Categorical(np.where(y, "new york", "ulm"))}
+    )
     frame.index = pd.Index([f"row {i}" for i in range(N)], name="name")
     frame.to_parquet(folder / "pandas.parquet")
     adult_table = pd.DataFrame(adult(rng))
     adult_table.to_excel(folder / "adult.xlsx")
-    return {
-        path.name: path for path in sorted(folder.iterdir()) if path.suffix != ".tsv"
-    }  # fmt: skip
+    return {path.name: path for path in sorted(folder.iterdir()) if path.suffix != ".tsv"}
 
 
-OTHER_FORMATS = ["adult.xlsx", "digits.npz", "german.csv", "pandas.parquet", "sensors.tsv.gz", "tickets.jsonl",
-                 "vec.parquet"]  # fmt: skip
+OTHER_FORMATS = [
+    "adult.xlsx",
+    "digits.npz",
+    "german.csv",
+    "pandas.parquet",
+    "sensors.tsv.gz",
+    "tickets.jsonl",
+    "vec.parquet",
+]
 
 
 def page(command, *arguments):
@@ -194,9 +261,16 @@ def test_decisions_on_every_table_can_be_applied(command, tmp_path, rng, name, o
     data = page_data(text)
     assert len(data["row"]) >= 3
     made = [
-        {"row": row, "given": data["labels"][given], "label": data["labels"][new], "of_rows": data["ofRows"]}
+        {
+            "row": row,
+            "given": data["labels"][given],
+            "label": data["labels"][new],
+            "of_rows": data["ofRows"],
+        }
         | {"decision": ("relabel", "remove", "confirm")[i % 3]}
-        for i, (row, given, new) in enumerate(zip(data["row"], data["given"], data["suggested"], strict=True))
+        for i, (row, given, new) in enumerate(
+            zip(data["row"], data["given"], data["suggested"], strict=True)
+        )
     ]
     Path("d.json").write_text(json.dumps({"target": data["target"], "decisions": made}))
     code, _, err = command("apply", "d.json", "t.csv", "-o", output)
@@ -205,19 +279,25 @@ def test_decisions_on_every_table_can_be_applied(command, tmp_path, rng, name, o
     n_removed = sum(decision["decision"] == "remove" for decision in made)
     assert after.num_rows == before.num_rows - n_removed
     rest = [name for name in before.column_names if name != "label"]
-    kept = [row for row in range(before.num_rows) if (row, "remove") not in {(d["row"], d["decision"]) for d in made}]
+    kept = [
+        row
+        for row in range(before.num_rows)
+        if (row, "remove") not in {(d["row"], d["decision"]) for d in made}
+    ]
     assert after.select(rest).to_pylist() == before.select(rest).take(kept).to_pylist()
     page(command, output, "-t", "label")
 
 
 SAID = {
     "german.csv": (
-        "betrag: number, standardised", "datum: date, as days, standardised; day first", "größe: number, standardised"
+        "betrag: number, standardised",
+        "datum: date, as days, standardised; day first",
+        "größe: number, standardised",
     ),
     "vec.parquet": ("vec: embedding of 8 numbers, used as it is, 1 missing filled with the mean",),
     "digits.npz": ("64 columns of",),
     "adult.xlsx": ("occupation: 5", "capital.gain: number, standardised"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OTHER_FORMATS)
@@ -266,7 +346,9 @@ def test_choices_are_said_and_on_the_page(command, tmp_path, rng):
 def test_spellings_of_labels_are_one_class(command, tmp_path, rng):
     write_csv(tmp_path / "t.csv", tickets(rng))
     err, text = page(command, "t.csv", "-t", "label")
-    assert re.search(r"labels 'praise ' \(\d+\)|labels 'PRAISE' \(\d+\)|labels 'Praise' \(\d+\)", err)
+    assert re.search(
+        r"labels 'praise ' \(\d+\)|labels 'PRAISE' \(\d+\)|labels 'Praise' \(\d+\)", err
+    )
     assert "are one class unless labels are exact" in err
     assert len(page_data(text)["labels"]) == 2
     err, _ = page(command, "t.csv", "-t", "label", "--exact-labels")
@@ -283,8 +365,10 @@ def test_rows_without_a_label_keep_their_numbers(command, tmp_path, rng):
     assert code == 0
     assert "2 rows without a label left out: 0, 5" in err
     assert [(row["row"], row["status"]) for row in json.loads(out)["rows"]] == [
-        (40, "suspect"), (5, "unlabelled"), (0, "unlabelled")
-    ]  # fmt: skip
+        (40, "suspect"),
+        (5, "unlabelled"),
+        (0, "unlabelled"),
+    ]
     _, text = page(command, "t.csv", "-t", "label", "--fraction", "0.01")
     data = page_data(text)
     assert (data["row"], data["ofRows"]) == ([40], N)
@@ -297,13 +381,17 @@ def test_rows_without_a_label_keep_their_numbers(command, tmp_path, rng):
 
 def test_words_that_are_taken_for_missing_labels_are_named(command, tmp_path, rng):
     """None is a class here, beside two others: nobody may lose it without being told."""
-    columns = blobs(rng, lambda y, rng: np.where(y, "some", np.where(np.arange(N) % 3, "None", "lots")))
+    columns = blobs(
+        rng, lambda y, rng: np.where(y, "some", np.where(np.arange(N) % 3, "None", "lots"))
+    )
     columns["label"] = ["", "NA", *columns["label"][2:]]
     n = list(columns["label"]).count("None")
     write_csv(tmp_path / "t.csv", columns)
     err, _ = page(command, "t.csv", "-t", "label")
     assert f"{n + 2} rows without a label left out: " in err
-    assert f"({n} read 'None', 1 read 'NA': no labels unless renamed or given --exact-labels)" in err
+    assert (
+        f"({n} read 'None', 1 read 'NA': no labels unless renamed or given --exact-labels)" in err
+    )
     code, _, err = command("detect", "t.csv", "-t", "label", "--exact-labels", "-o", "s.csv")
     assert code == 0
     assert "1 row without a label left out: 0 (empty, or NA, ? and the like)" in err
@@ -331,7 +419,10 @@ def test_options_as_people_type_them(command, tmp_path, rng):
 def test_validation_is_read_as_training_was(command, tmp_path, rng):
     columns = titanic(rng)
     write_csv(tmp_path / "t.csv", columns)
-    columns |= {"Age": ["?", *columns["Age"][1:]], "label": [f" {label.upper()}" for label in columns["label"]]}
+    columns |= {
+        "Age": ["?", *columns["Age"][1:]],
+        "label": [f" {label.upper()}" for label in columns["label"]],
+    }
     columns["Fare"] = columns["Fare"][::-1]  # other rows than those of training
     write_csv(tmp_path / "v.csv", columns)
     code, _, err = command("value", "t.csv", "-t", "label", "--validation", "v.csv", "-o", "o.csv")

@@ -1,4 +1,6 @@
-"""nearworth apply: on the rows decisions were made on or not at all, and not a byte more than the labels."""
+"""nearworth apply: on the rows decisions were made on or not at all, and not a byte more than the
+labels.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def table_text(rows):
 
 def decide(content, **known):
     """decisions.json on some rows: {row: (given, label)}."""
-    made = [{"row": r, "given": g, "decision": "relabel", "label": n} | known for r, (g, n) in content.items()]
+    made = [
+        {"row": r, "given": g, "decision": "relabel", "label": n} | known
+        for r, (g, n) in content.items()
+    ]
     Path("d.json").write_text(json.dumps({"target": "label", "decisions": made}))
 
 
@@ -58,7 +63,9 @@ def test_a_sorted_copy_is_refused_though_the_label_fits(command, tmp_path, known
     assert "a copy in another order" in message
     assert command("apply", "d.csv", "t.csv", "-o", "c.csv", "-q") == (0, "", "")
     assert Path("c.csv").read_text() == table_text([*ROWS[:3], ("r3", 4.5, "dog"), *ROWS[4:]])
-    pq.write_table(pa.table({"name": [r[0] for r in ROWS[::-1]], "label": ["cat"] * 8}), "t.parquet")
+    pq.write_table(
+        pa.table({"name": [r[0] for r in ROWS[::-1]], "label": ["cat"] * 8}), "t.parquet"
+    )
     assert "'r4'" in refused(command, "d.csv", "t.parquet")
 
 
@@ -72,9 +79,18 @@ def test_the_id_must_be_in_its_own_column(command, tmp_path):
 
 @pytest.mark.parametrize(
     ("cell", "exported"),
-    [("007", "7"), ("20231234567.0", "20231234567"), ("true", "True"), ("2024-01-31", "2024-01-31"), ("'=x", "=x"),
-     ("2024-01-31 10:00", "2024-01-31 10:00:00"), ("0.10", "0.1"), (" x y ", "x y"), ("", "")],
-)  # fmt: skip
+    [
+        ("007", "7"),
+        ("20231234567.0", "20231234567"),
+        ("true", "True"),
+        ("2024-01-31", "2024-01-31"),
+        ("'=x", "=x"),
+        ("2024-01-31 10:00", "2024-01-31 10:00:00"),
+        ("0.10", "0.1"),
+        (" x y ", "x y"),
+        ("", ""),
+    ],
+)
 def test_ids_as_reports_spell_them(command, tmp_path, cell, exported):
     decide({1: ("a", "b")}, id=exported, id_column="key")
     before = f"key,n,label\n{cell},0,a\n{cell},1,a\n".encode()
@@ -111,16 +127,25 @@ def test_rows_can_be_removed(command, tmp_path, train):
 
 def test_not_every_row_can_be_removed(command, tmp_path):
     Path("t.csv").write_text("a,label\n1,x\n2,y\n")
-    Path("d.csv").write_text("row,target,given,decision,label\n0,label,x,remove,\n1,label,y,remove,\n")
+    Path("d.csv").write_text(
+        "row,target,given,decision,label\n0,label,x,remove,\n1,label,y,remove,\n"
+    )
     assert "nothing would be left" in refused(command, "d.csv", "t.csv")
 
 
 @pytest.mark.parametrize(
     ("cell", "given", "fits"),
-    [(" New York ", "New York", True), ("new  york", "New York", True), ("York", "New York", False),
-     ("1000004", "1000001", False), ("1000004.0", "1e+06", False), ("0.123456789", "0.123457", True),
-     ("1000004", "1000004", True), ("12.5", "12.5000", True)],
-)  # fmt: skip
+    [
+        (" New York ", "New York", True),
+        ("new  york", "New York", True),
+        ("York", "New York", False),
+        ("1000004", "1000001", False),
+        ("1000004.0", "1e+06", False),
+        ("0.123456789", "0.123457", True),
+        ("1000004", "1000004", True),
+        ("12.5", "12.5000", True),
+    ],
+)
 def test_labels_are_compared_as_reports_spell_them(command, tmp_path, cell, given, fits):
     decide({0: (given, "other" if given[0] == "N" else "7")})
     Path("t.csv").write_text(f"a,label\n1,{cell}\n2,{cell}\n")
@@ -135,7 +160,9 @@ def test_amounts_with_signs_are_recognised(command, tmp_path):
 @pytest.mark.parametrize("index", [[5, 7, 9], None])
 def test_parquet_of_pandas_stays_the_same_frame(command, tmp_path, index):
     pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"a": [1.5, 2.5, 3.5], "label": pd.Categorical(["x", "y", "x"])}, index=index)
+    frame = pd.DataFrame(
+        {"a": [1.5, 2.5, 3.5], "label": pd.Categorical(["x", "y", "x"])}, index=index
+    )
     frame["n"] = np.array([1, 2, 3], dtype=np.int8)
     frame.to_parquet("t.parquet")
     decide({1: ("y", "x")})
@@ -169,7 +196,9 @@ def test_another_number_of_rows_is_refused(command, tmp_path):
     assert "data of 9 rows" in refused(command, "d.json", "t.csv")
     np.savez("t.npz", X=np.ones((8, 2)), y=["dog", "cat"] * 4)
     assert "data of 9 rows" in refused(command, "d.json", "t.npz")
-    decide({1: ("cat", "dog")}, of_rows=9, id="r1", id_column="name")  # rows were added, this one is still there
+    decide(
+        {1: ("cat", "dog")}, of_rows=9, id="r1", id_column="name"
+    )  # rows were added, this one is still there
     assert command("apply", "d.json", "t.csv", "-o", "c.csv", "-q")[0] == 0
     decide({1: ("cat", "dog")}, of_rows="many")
     assert "of_rows" in one_line(command("apply", "d.json", "t.csv", "-o", "e.csv", "-q")[2])
@@ -192,14 +221,22 @@ def test_every_other_byte_stays(command, tmp_path, end, mark, delimiter, last):
     changed[1][2], changed[4][2], changed[5][2] = "bird", '"bird"', "bird"
     decide({0: ("cat", "bird"), 2: ("cat", "bird"), 3: ("dog", "bird")})
     before, after = (
-        (mark + end.join(map(delimiter.join, content)) + end * last).encode() for content in (lines, changed)
+        (mark + end.join(map(delimiter.join, content)) + end * last).encode()
+        for content in (lines, changed)
     )
     applied(command, before, after)
 
 
 @pytest.mark.parametrize(
     ("label", "written"),
-    [("a,b", '"a,b"'), ('a "b"', '"a ""b"""'), ("a\nb", '"a\nb"'), ("=1+2", "'=1+2"), ("", '""'), ("é", "é")],
+    [
+        ("a,b", '"a,b"'),
+        ('a "b"', '"a ""b"""'),
+        ("a\nb", '"a\nb"'),
+        ("=1+2", "'=1+2"),
+        ("", '""'),
+        ("é", "é"),
+    ],
 )
 def test_labels_that_need_quotes(command, tmp_path, label, written):
     decide({1: ("cat", label)})
@@ -209,7 +246,9 @@ def test_labels_that_need_quotes(command, tmp_path, label, written):
 def test_latin_1_stays(command, tmp_path):
     decide({0: ("süß", "öd")})
     before = "ort;label\r\nKöln;süß\r\nBonn;süß\r\n"
-    applied(command, before.encode("latin-1"), before.replace("Köln;süß", "Köln;öd").encode("latin-1"))
+    applied(
+        command, before.encode("latin-1"), before.replace("Köln;süß", "Köln;öd").encode("latin-1")
+    )
     decide({0: ("süß", "日本")})
     Path("c.csv").unlink()
     assert "cannot write the label" in refused(command, "d.json", "t.csv")
@@ -226,7 +265,11 @@ def test_apply_changes_labels_and_nothing_else(command, tmp_path):
     assert "1 label changed, 1 confirmed" in err
     assert "spreadsheet" not in err
     assert Path("clean.csv").read_text() == text.replace(',"x, y",cat', ',"x, y",dog')
-    assert command("apply", "d.csv", "train.csv", "-o", "clean.tsv", "-q") == (0, "", "")  # as any other format
+    assert command("apply", "d.csv", "train.csv", "-o", "clean.tsv", "-q") == (
+        0,
+        "",
+        "",
+    )  # as any other format
     before, after = read("train.csv").table, read("clean.tsv").table
     assert after.drop_columns("label").equals(before.drop_columns("label"))
     assert '\t"\'=1+2"\t' in Path("clean.tsv").read_text()
@@ -239,7 +282,10 @@ def test_apply_changes_labels_and_nothing_else(command, tmp_path):
         ("row,target,given,decision,label\n9,label,cat,relabel,dog\n", "row 9"),
         ("row,target,given,decision,label\n0,label,cat,explode,dog\n", "'explode'"),
         ("row,target,given,decision,label\n0,other,cat,relabel,dog\n", "no column 'other'"),
-        ("row,target,given,decision,label\n0,label,cat,relabel,dog\n0,label,cat,skip,cat\n", "twice"),
+        (
+            "row,target,given,decision,label\n0,label,cat,relabel,dog\n0,label,cat,skip,cat\n",
+            "twice",
+        ),
         ("row,given\n0,cat\n", "no column 'decision'"),
         ("row,target,given,decision,label\nx,label,cat,relabel,dog\n", "row is 'x'"),
     ],
@@ -254,7 +300,10 @@ def test_apply_refuses_what_does_not_fit(command, tmp_path, decisions, message):
 
 
 def test_apply_to_other_formats(command, tmp_path):
-    made = {"target": "label", "decisions": [{"row": 1, "given": "1", "decision": "relabel", "label": "2"}]}
+    made = {
+        "target": "label",
+        "decisions": [{"row": 1, "given": "1", "decision": "relabel", "label": "2"}],
+    }
     (tmp_path / "d.json").write_text(json.dumps(made))
     table = pa.table({"a": [0.5, 1.5, 2.5], "label": pa.array([0, 1, 2], pa.int8())})
     pq.write_table(table, "t.parquet")
@@ -267,7 +316,10 @@ def test_apply_to_other_formats(command, tmp_path):
     with np.load("c.npz") as archive:
         assert archive["y"].tolist() == [0, 2, 2]
         assert archive["extra"].tolist() == [7]
-    for train, output in (("t.npz", "c.csv"), ("t.parquet", "d.npz")):  # arrays and tables do not become each other
+    for train, output in (
+        ("t.npz", "c.csv"),
+        ("t.parquet", "d.npz"),
+    ):  # arrays and tables do not become each other
         assert "cannot write" in one_line(command("apply", "d.json", train, "-o", output)[2])
 
 
@@ -294,7 +346,9 @@ def test_json_as_deep_as_can_be_read(command, tmp_path):
     Path("t.csv").write_text(table_text(ROWS))
     record = {"row": "DEEP", "given": "cat", "decision": "relabel", "label": "dog"}
     for depth in range(850, 1_000, 10):
-        deep = json.dumps({"target": "label", "decisions": [record]}).replace('"DEEP"', "[" * depth + "]" * depth)
+        deep = json.dumps({"target": "label", "decisions": [record]}).replace(
+            '"DEEP"', "[" * depth + "]" * depth
+        )
         Path("d.json").write_text(deep)
         assert "d.json" in refused(command, "d.json", "t.csv")
 

@@ -1,4 +1,6 @@
-"""The gate: nothing new passes, something new is named and stops it, in repositories of git as people use them."""
+"""The gate: nothing new passes, something new is named and stops it, in repositories of git as
+people use them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ def with_wrong(columns, row):
 
 def longer(columns, *rows, **changed):
     """The columns with further rows like these, whose cells may be others."""
-    return {name: [*cells, *(changed.get(name, cells[row]) for row in rows)] for name, cells in columns.items()}
+    return {
+        name: [*cells, *(changed.get(name, cells[row]) for row in rows)]
+        for name, cells in columns.items()
+    }
 
 
 def test_nothing_new_passes_and_a_wrong_label_is_named(command, data):
@@ -78,9 +83,15 @@ def test_without_a_baseline_everything_is_new(command, data, tmp_path):
 
 @pytest.fixture
 def prices(tmp_path, rng):
-    """Rows with a number to predict, and a function that writes them with other targets and further rows."""
+    """Rows with a number to predict, and a function that writes them with other targets and further
+    rows.
+    """
     size, age = rng.uniform(20, 200, 150).round(1), rng.uniform(0, 50, 150).round(1)
-    columns = {"size": size, "age": age, "price": (10 * size - 8 * age + 20 * rng.normal(size=150)).round(2)}
+    columns = {
+        "size": size,
+        "age": age,
+        "price": (10 * size - 8 * age + 20 * rng.normal(size=150)).round(2),
+    }
 
     def write(row=None, target=None, further=()):
         changed = {name: cells.tolist() for name, cells in columns.items()}
@@ -147,7 +158,10 @@ def test_copies_leaks_and_labels_never_seen(command, data, tmp_path):
     write_csv(tmp_path / "test.csv", {name: list(cells)[7:9] for name, cells in columns.items()})
     code, out, _ = command(*CHECK, "--validation", "test.csv")
     assert code == 3
-    assert [line.split()[:3] for line in out.splitlines()[:2]] == [["leak", "row", "7"], ["leak", "row", "8"]]
+    assert [line.split()[:3] for line in out.splitlines()[:2]] == [
+        ["leak", "row", "7"],
+        ["leak", "row", "8"],
+    ]
     assert command(*CHECK, "--validation", "test.csv", "--update")[0] == 0
     assert command(*CHECK, "--validation", "test.csv")[0] == 0
 
@@ -165,7 +179,9 @@ def test_forms_for_machines(command, data):
     assert len({command(*CHECK, "--jobs", str(jobs))[1] for jobs in (1, 2)}) == 1
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"rows": 3}', "<<<<<<< ours\n{}\n=======\n{}\n>>>>>>> theirs\n"])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"rows": 3}', "<<<<<<< ours\n{}\n=======\n{}\n>>>>>>> theirs\n"]
+)
 def test_a_damaged_baseline_is_refused(content, command, data, tmp_path):
     (tmp_path / "nearworth.lock").write_text(content)
     code, _, err = command(*CHECK, "-q")
@@ -181,13 +197,18 @@ def test_an_unknown_label_is_named_with_its_first_row(command, data, tmp_path):
     data(species=species)
     code, out, _ = command(*CHECK, "--max-new-suspects", "2", "--format", "json")
     unknown = [found for found in json.loads(out)["findings"] if found["kind"] == "label"]
-    assert (code, unknown) == (3, [{"kind": "label", "row": 40, "message": "no known row has the label orchid"}])
+    assert (code, unknown) == (
+        3,
+        [{"kind": "label", "row": 40, "message": "no known row has the label orchid"}],
+    )
     assert command(*CHECK, "--update")[0] == 0
     assert "label" not in json.loads((tmp_path / "nearworth.lock").read_text())["rows"].values()
 
 
 def test_rows_of_a_group_do_not_judge_each_other(command, tmp_path, rng):
-    """Five rows of each of 40 patients; those of one are wrong, and alike, so that without groups they vouch."""
+    """Five rows of each of 40 patients; those of one are wrong, and alike, so that without groups
+    they vouch.
+    """
     patient = rng.permutation(np.repeat(np.arange(40), 5))
     kind = patient % 2
     X = 6.0 * kind[:, None] + rng.normal(size=(40, 3))[patient] + 0.1 * rng.normal(size=(200, 3))
@@ -203,12 +224,25 @@ def test_rows_of_a_group_do_not_judge_each_other(command, tmp_path, rng):
 
 
 def git(*arguments, check=True):
-    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false"]
-    return subprocess.run(["git", *who, *arguments], check=check, capture_output=True, text=True).returncode
+    who = [
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "-c",
+        "init.defaultBranch=main",
+        "-c",
+        "commit.gpgsign=false",
+    ]
+    return subprocess.run(
+        ["git", *who, *arguments], check=check, capture_output=True, text=True
+    ).returncode
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_a_repository_through_add_judge_update_revert_and_a_merge_conflict(command, data, tmp_path, rng):
+def test_a_repository_through_add_judge_update_revert_and_a_merge_conflict(
+    command, data, tmp_path, rng
+):
     accepted(command)
     git("init")
     git("add", ".")
@@ -220,7 +254,9 @@ def test_a_repository_through_add_judge_update_revert_and_a_merge_conflict(comma
     }.items():  # further rows, all right
         git("checkout", "-b", branch, "main")
         base = data()
-        write_csv(tmp_path / "train.csv", {n: [*base[n], *([*more[n]][r] for r in rows)] for n in base})
+        write_csv(
+            tmp_path / "train.csv", {n: [*base[n], *([*more[n]][r] for r in rows)] for n in base}
+        )
         assert command(*CHECK, "--id", "name")[0] == 0
         accepted(command)
         git("commit", "-am", branch)
@@ -235,7 +271,10 @@ def test_a_repository_through_add_judge_update_revert_and_a_merge_conflict(comma
     accepted(command)
     git("commit", "-am", "merged")
     species = with_wrong(base, 11)
-    write_csv(tmp_path / "train.csv", {n: [*(species if n == "species" else base[n]), *more[n]] for n in base})
+    write_csv(
+        tmp_path / "train.csv",
+        {n: [*(species if n == "species" else base[n]), *more[n]] for n in base},
+    )
     assert command(*CHECK)[0] == 3
     git("checkout", "train.csv")  # reverted
     assert command(*CHECK)[0] == 0
@@ -255,10 +294,17 @@ def test_the_steps_of_the_action(data, command, tmp_path):
     accepted(command)
 
     def run(options=""):
-        given = {"DATA": "train.csv", "TARGET": "species", "OPTIONS": options, "GITHUB_STEP_SUMMARY": "summary.md"}
+        given = {
+            "DATA": "train.csv",
+            "TARGET": "species",
+            "OPTIONS": options,
+            "GITHUB_STEP_SUMMARY": "summary.md",
+        }
         path = {"PATH": f"{tool}{os.pathsep}{os.environ['PATH']}"}
         shell = ["bash", "-e", "-c", step["run"]]
-        return subprocess.run(shell, env=environment() | given | path, cwd=tmp_path, capture_output=True).returncode
+        return subprocess.run(
+            shell, env=environment() | given | path, cwd=tmp_path, capture_output=True
+        ).returncode
 
     assert run() == 0
     data(species=with_wrong(data(), 40))
@@ -278,9 +324,12 @@ def test_the_hook_names_this_command():
 def test_pre_commit_runs_the_hook(data, command, tmp_path):
     yaml = pytest.importorskip("yaml")
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    entry = f"{sys.executable} -m {hook['entry']}"  # this tree instead of one that is installed from a network
+    # this tree instead of one that is installed from a network
+    entry = f"{sys.executable} -m {hook['entry']}"
     local = hook | {"language": "system", "entry": entry, "args": ["train.csv", "-t", "species"]}
-    (tmp_path / ".pre-commit-config.yaml").write_text(yaml.safe_dump({"repos": [{"repo": "local", "hooks": [local]}]}))
+    (tmp_path / ".pre-commit-config.yaml").write_text(
+        yaml.safe_dump({"repos": [{"repo": "local", "hooks": [local]}]})
+    )
     accepted(command)
     git("init")
     git("add", ".")
@@ -298,16 +347,23 @@ def test_a_dvc_stage_stops_at_a_new_wrong_label(data, command, tmp_path):
     """The stage of docs/howto/gate.md, in this folder and with this Python."""
     page = (ROOT / "docs/howto/gate.md").read_text()
     stage = (
-        page[page.index("stages:") :].partition("```")[0].replace("data/", "").replace("target label", "target species")
+        page[page.index("stages:") :]
+        .partition("```")[0]
+        .replace("data/", "")
+        .replace("target label", "target species")
     )
-    (tmp_path / "dvc.yaml").write_text(stage.replace("cmd: nearworth", f"cmd: {sys.executable} -m nearworth"))
+    (tmp_path / "dvc.yaml").write_text(
+        stage.replace("cmd: nearworth", f"cmd: {sys.executable} -m nearworth")
+    )
     accepted(command)
     git("init")
     for arguments in (["init", "-q"], ["repro"]):
         subprocess.run(["dvc", *arguments], env=environment(), check=True)
     assert "passed" in (tmp_path / "check.md").read_text()
     data(species=with_wrong(data(), 40))
-    stopped = subprocess.run(["dvc", "repro"], env=environment(), check=False, capture_output=True, text=True)
+    stopped = subprocess.run(
+        ["dvc", "repro"], env=environment(), check=False, capture_output=True, text=True
+    )
     assert stopped.returncode != 0
     assert "exited with 3" in stopped.stderr
     assert "| suspect | row 40 |" in (tmp_path / "check.md").read_text()

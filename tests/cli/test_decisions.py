@@ -70,8 +70,13 @@ def test_what_was_judged_is_not_asked_again(command, data):
 
 
 def test_the_page_does_not_ask_again_either(command, data):
-    command("apply", decide({row: ("confirm", read(data).table["species"][row].as_py()) for row in WRONG[:2]}), data,
-            "-o", "c.csv")  # fmt: skip
+    command(
+        "apply",
+        decide({row: ("confirm", read(data).table["species"][row].as_py()) for row in WRONG[:2]}),
+        data,
+        "-o",
+        "c.csv",
+    )
     assert command("report", "c.csv", "-t", "species", "-o", "r.html")[0] == 0
     assert '"nJudged":2' in Path("r.html").read_text()
     shown = embedded(Path("r.html").read_text())["row"]
@@ -89,22 +94,38 @@ def test_rows_are_known_in_any_order_and_format(command, data, output):
     pq.write_table(table.take(order).select(names), "sorted.parquet")
     pa_csv.write_csv(table.take(order).select(names), "sorted.csv")
     for path in ("sorted.parquet", "sorted.csv"):
-        assert listed(suspects(command, path)[0]) == {int(np.flatnonzero(order == row)[0]) for row in (4, 62)}
+        assert listed(suspects(command, path)[0]) == {
+            int(np.flatnonzero(order == row)[0]) for row in (4, 62)
+        }
 
 
 def test_another_label_is_asked_about(command, data):
     label = read(data).table["species"][31].as_py()
     command("apply", decide({31: ("confirm", label)}), data, "-o", "c.csv", "-q")
     other = {"iris": "rose", "rose": "tulip", "tulip": "iris"}
-    command("apply", decide({31: ("relabel", other[label]), 4: ("skip", "")}, name="e.json"), "c.csv", "-o", "e.csv",
-            "--no-keep", "-q")  # fmt: skip
+    command(
+        "apply",
+        decide({31: ("relabel", other[label]), 4: ("skip", "")}, name="e.json"),
+        "c.csv",
+        "-o",
+        "e.csv",
+        "--no-keep",
+        "-q",
+    )
     right = flowers(np.random.default_rng(0))[0]["species"][31] == other[label]
     assert (31 in listed(suspects(command, "e.csv")[0])) == (not right)
 
 
 def test_the_file_is_sorted_a_line_each_and_grows(command, data):
     labels = read(data).table["species"].to_pylist()
-    command("apply", decide({row: ("confirm", labels[row]) for row in (62, 4)}), data, "-o", "c.csv", "-q")
+    command(
+        "apply",
+        decide({row: ("confirm", labels[row]) for row in (62, 4)}),
+        data,
+        "-o",
+        "c.csv",
+        "-q",
+    )
     first = Path(KEPT).read_text().splitlines()
     command("apply", decide({31: ("remove", "")}, name="e.json"), data, "-o", "e.csv", "-q")
     second = Path(KEPT).read_text().splitlines()
@@ -126,13 +147,17 @@ def test_decisions_are_kept_where_the_data_go(command, data, tmp_path):
 
 def test_nothing_is_kept_unless_wanted(command, data):
     label = read(data).table["species"][31].as_py()
-    code, _, err = command("apply", decide({31: ("confirm", label)}), data, "-o", "c.csv", "--no-keep")
+    code, _, err = command(
+        "apply", decide({31: ("confirm", label)}), data, "-o", "c.csv", "--no-keep"
+    )
     assert code == 0
     assert "again" not in err
     assert not Path(KEPT).exists()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"decisions": [1]}', '{"decisions": [{"row": "a"}]}', "[" * 9999])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"decisions": [1]}', '{"decisions": [{"row": "a"}]}', "[" * 9999]
+)
 def test_a_broken_file_is_one_line(command, data, content):
     Path(KEPT).write_text(content)
     code, _, err = command("detect", data, "-t", "species", "-q")
@@ -163,7 +188,9 @@ def test_of_identical_rows_with_two_labels_the_one_judged_is_known(command, tmp_
 @pytest.mark.parametrize("order", ["as it was", "reversed"])
 def test_a_decision_on_one_of_two_identical_rows_leaves_the_other(command, tmp_path, order):
     columns = flowers(np.random.default_rng(0), wrong=WRONG)[0]
-    twin = {name: [*cells, cells[31]] for name, cells in columns.items()}  # row 90, as wrong as row 31
+    twin = {
+        name: [*cells, cells[31]] for name, cells in columns.items()
+    }  # row 90, as wrong as row 31
     write_csv(tmp_path / "t.csv", twin)
     worst = ("--ignore", "name", "--fraction", "0.045")  # 4 of 91
     found, _ = suspects(command, "t.csv", *worst)
@@ -208,15 +235,25 @@ def test_rows_without_a_label_are_asked_about_once(command, tmp_path, rng):
     assert rows[7]["given"] is rows[7]["value"] is None
     assert 0.5 < rows[7]["quality"] < 1.0
     assert "2 rows without a label, with a suggestion each" in err
-    Path("d.json").write_text(json.dumps({"target": "species", "decisions": [
-        {"row": 7, "given": "", "decision": "relabel", "label": right[0]},
-        {"row": 8, "given": "", "decision": "confirm", "label": ""},
-    ]}))  # fmt: skip
+    Path("d.json").write_text(
+        json.dumps(
+            {
+                "target": "species",
+                "decisions": [
+                    {"row": 7, "given": "", "decision": "relabel", "label": right[0]},
+                    {"row": 8, "given": "", "decision": "confirm", "label": ""},
+                ],
+            }
+        )
+    )
     code, _, err = command("apply", "d.json", "t.csv", "-o", "c.csv")
     assert code == 0, err
     assert read("c.csv").table["species"][7].as_py() == right[0]
     found, _ = suspects(command, "c.csv")
-    assert (found["n_unlabelled"], [row for row in found["rows"] if row["status"] == "unlabelled"]) == (1, [])
+    assert (
+        found["n_unlabelled"],
+        [row for row in found["rows"] if row["status"] == "unlabelled"],
+    ) == (1, [])
     shutil.copy("c.csv", "d.csv")
     Path(KEPT).unlink()
     found, _ = suspects(command, "d.csv")
@@ -225,9 +262,14 @@ def test_rows_without_a_label_are_asked_about_once(command, tmp_path, rng):
 
 def test_a_label_is_not_taken_for_missing(command, tmp_path, rng):
     write_csv(tmp_path / "t.csv", flowers(rng)[0])
-    Path("d.json").write_text(json.dumps(
-        {"target": "species", "decisions": [{"row": 7, "given": "", "decision": "relabel", "label": "rose"}]}
-    ))  # fmt: skip
+    Path("d.json").write_text(
+        json.dumps(
+            {
+                "target": "species",
+                "decisions": [{"row": 7, "given": "", "decision": "relabel", "label": "rose"}],
+            }
+        )
+    )
     code, _, err = command("apply", "d.json", "t.csv", "-o", "c.csv")
     assert code == 2
     assert "but the decision was made on ''" in one_line(err)
@@ -251,7 +293,9 @@ def test_targets_without_a_number_get_a_typical_one(command, tmp_path, rng):
 
 def test_arrays_have_keys_too(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.arange(12.0).reshape(4, 3), y=[0, 1, 0, 1])
-    np.savez(tmp_path / "b.npz", X=np.arange(12).reshape(4, 3)[::-1].astype(np.int32), y=[0, 1, 0, 1])
+    np.savez(
+        tmp_path / "b.npz", X=np.arange(12).reshape(4, 3)[::-1].astype(np.int32), y=[0, 1, 0, 1]
+    )
     a, b = (row_keys(read(tmp_path / name), "y", np.arange(4)) for name in ("a.npz", "b.npz"))
     assert a == b[::-1]
     assert len(set(a)) == 4
@@ -266,14 +310,19 @@ def test_labels_that_are_the_same():
 
 
 def kept():
-    return {(record["at"], record["decision"]) for record in json.loads(Path(KEPT).read_text())["decisions"]}
+    return {
+        (record["at"], record["decision"])
+        for record in json.loads(Path(KEPT).read_text())["decisions"]
+    }
 
 
 def start_apply(number, rows):
     """The command in a process of its own, confirming some rows."""
     given = read("t.csv").table["species"].to_pylist()
     made = decide({row: ("confirm", given[row]) for row in rows}, name=f"d{number}.json")
-    return subprocess.Popen([*START, "apply", made, "t.csv", "-o", f"c{number}.csv", "-q"], env=environment())
+    return subprocess.Popen(
+        [*START, "apply", made, "t.csv", "-o", f"c{number}.csv", "-q"], env=environment()
+    )
 
 
 def test_what_several_commands_decide_at_once_is_all_kept(command, data):

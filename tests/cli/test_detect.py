@@ -18,7 +18,9 @@ from report_pages import embedded
 def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_path, rng):
     columns, truth = flowers(rng, wrong=WRONG)
     write_csv(tmp_path / "train.csv", columns, delimiter=";")
-    code, out, err = command("detect", "train.csv", "-t", "species", "--id", "name", "--fraction", "0.0334")
+    code, out, err = command(
+        "detect", "train.csv", "-t", "species", "--id", "name", "--fraction", "0.0334"
+    )
     assert code == 0
     assert "separated by ';'" in err
     rows = list(csv.DictReader(out.splitlines()))
@@ -51,12 +53,30 @@ def test_an_empty_list_says_why(command, tmp_path, rng):
 def test_detect_values_as_value_does(command, tmp_path, rng):
     write_csv(tmp_path / "train.csv", flowers(rng)[0])
     write_csv(tmp_path / "trusted.csv", flowers(rng, 30)[0])
-    data = ["train.csv", "-t", "species", "--id", "name", "-k", "4", "--validation", "trusted.csv", "-q"]
-    for model in (["--utility", "original"], ["--semivalue", "banzhaf"], ["--semivalue", "loo"], []):
+    data = [
+        "train.csv",
+        "-t",
+        "species",
+        "--id",
+        "name",
+        "-k",
+        "4",
+        "--validation",
+        "trusted.csv",
+        "-q",
+    ]
+    for model in (
+        ["--utility", "original"],
+        ["--semivalue", "banzhaf"],
+        ["--semivalue", "loo"],
+        [],
+    ):
         assert command("value", *data, *model, "-o", "v.csv", "--force")[0] == 0
         assert command("detect", *data, *model, "--fraction", "1", "-o", "s.csv", "--force")[0] == 0
         worth, suspects = read("v.csv").table, read("s.csv").table
-        np.testing.assert_allclose(worth["value"].to_numpy()[suspects["row"].to_numpy()], suspects["value"], rtol=1e-9)
+        np.testing.assert_allclose(
+            worth["value"].to_numpy()[suspects["row"].to_numpy()], suspects["value"], rtol=1e-9
+        )
 
 
 def test_an_audit_by_a_searcher_keeps_its_promise(command, tmp_path, rng):
@@ -71,7 +91,10 @@ def test_an_audit_by_a_searcher_keeps_its_promise(command, tmp_path, rng):
     found = json.loads(command(*arguments, "--search", "faiss", "--max-error", "0.05")[1])
     assert exact["error_bound"] == 0
     values = [{row["row"]: row["value"] for row in said["rows"]} for said in (exact, found)]
-    assert max(abs(values[0][row] - values[1][row]) for row in range(700)) <= found["error_bound"] + 1e-12
+    assert (
+        max(abs(values[0][row] - values[1][row]) for row in range(700))
+        <= found["error_bound"] + 1e-12
+    )
     worst = [{row["row"] for row in said["rows"][:20]} for said in (exact, found)]
     assert len(worst[0] & worst[1]) >= 18
     assert "--max-error" in one_line(command("detect", "a.npz", "--search", "lsh")[2])
@@ -79,7 +102,9 @@ def test_an_audit_by_a_searcher_keeps_its_promise(command, tmp_path, rng):
 
 def test_report_has_a_summary_for_programs(command, tmp_path, rng):
     write_csv(tmp_path / "train.csv", flowers(rng, wrong=WRONG)[0])
-    code, out, _ = command("report", "train.csv", "-t", "species", "--id", "name", "-o", "r.html", "--json", "-q")
+    code, out, _ = command(
+        "report", "train.csv", "-t", "species", "--id", "name", "-o", "r.html", "--json", "-q"
+    )
     said = json.loads(out)
     assert (code, said["command"], said["output"]) == (0, "report", "r.html")
     assert Path("r.html").exists()
@@ -93,7 +118,18 @@ def test_images_outside_the_folder_must_be_allowed(command, tmp_path, rng):
     columns["image"] = ["../pictures/a.png"] * 30
     (tmp_path / "pictures" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
     write_csv(tmp_path / "data" / "t.csv", columns)
-    line = ["report", "data/t.csv", "-t", "species", "--image-column", "image", "-o", "r.html", "--fraction", "0.1"]
+    line = [
+        "report",
+        "data/t.csv",
+        "-t",
+        "species",
+        "--image-column",
+        "image",
+        "-o",
+        "r.html",
+        "--fraction",
+        "0.1",
+    ]
     code, _, err = command(*line)
     assert code == 2
     message = err.splitlines()[-1]
@@ -108,9 +144,23 @@ def test_images_of_rows_without_a_label_are_shown(command, tmp_path, rng):
     y = np.arange(60) % 2
     X = rng.normal(size=(60, 4)).round(2) + 5 * y[:, None]
     labels = [*("ab"[v] for v in y[:-1]), ""]
-    columns = {f"p{j}": X[:, j] for j in range(4)} | {"who": [f"w{i % 3}" for i in range(60)], "label": labels}
+    columns = {f"p{j}": X[:, j] for j in range(4)} | {
+        "who": [f"w{i % 3}" for i in range(60)],
+        "label": labels,
+    }
     write_csv(tmp_path / "t.csv", columns)
-    line = ["report", "t.csv", "-t", "label", "--features", "p*", "--image-shape", "2x2", "-o", "r.html"]
+    line = [
+        "report",
+        "t.csv",
+        "-t",
+        "label",
+        "--features",
+        "p*",
+        "--image-shape",
+        "2x2",
+        "-o",
+        "r.html",
+    ]
     code, _, err = command(*line, "--fraction", "0.05")
     assert code == 0, err
     data = embedded(Path("r.html").read_text())
@@ -140,9 +190,14 @@ def test_models_are_further_evidence(command, tmp_path, rng):
     write_csv(tmp_path / "t.csv", {f"x{j}": X[:, j] for j in range(12)} | {"label": label})
     found = []
     for models in ([], ["--models", "auto"]):
-        code, out, err = command("detect", "t.csv", "-t", "label", "--fraction", "0.075", "--json", *models)
+        code, out, err = command(
+            "detect", "t.csv", "-t", "label", "--fraction", "0.075", "--json", *models
+        )
         assert code == 0, err
         found.append(len({row["row"] for row in json.loads(out)["rows"]} & {*wrong.tolist()}))
     assert found[1] > found[0]
     for page in ("report", "review"):
-        assert command(page, "t.csv", "-t", "label", "--models", "auto", "-o", f"{page}.html", "-q")[0] == 0
+        assert (
+            command(page, "t.csv", "-t", "label", "--models", "auto", "-o", f"{page}.html", "-q")[0]
+            == 0
+        )

@@ -1,4 +1,6 @@
-"""Every `nearworth` line in the pages about the command line runs, in order, and prints what the page says."""
+"""Every `nearworth` line in the pages about the command line runs, in order, and prints what the
+page says.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def blocks(page):
-    text = re.sub(r"^<!-- needs: \w+ -->\n```python\n.*?^```", "", (DOCS / page).read_text(), flags=re.M | re.S)
+    text = re.sub(
+        r"^<!-- needs: \w+ -->\n```python\n.*?^```",
+        "",
+        (DOCS / page).read_text(),
+        flags=re.M | re.S,
+    )
     return re.findall(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```", text, flags=re.M | re.S)
 
 
@@ -26,13 +33,22 @@ def example_files():
     rng = np.random.default_rng(0)
     for name, n in (("train.csv", 120), ("trusted.csv", 40)):
         place = rng.normal(size=(n, 2))
-        rows = [f"row {i},{a:.3f},{b:.3f},{'yes' if a > 0 else 'no'}" for i, (a, b) in enumerate(place)]
+        rows = [
+            f"row {i},{a:.3f},{b:.3f},{'yes' if a > 0 else 'no'}" for i, (a, b) in enumerate(place)
+        ]
         Path(name).write_text("name,a,b,label\n" + "\n".join(rows) + "\n")
 
 
 @pytest.mark.parametrize(
     "page",
-    ["command-line.md", "tutorial.md", "howto/embeddings.md", "howto/tables.md", "howto/text.md", "howto/images.md"],
+    [
+        "command-line.md",
+        "tutorial.md",
+        "howto/embeddings.md",
+        "howto/tables.md",
+        "howto/text.md",
+        "howto/images.md",
+    ],
 )
 @pytest.mark.filterwarnings("ignore:labels '")  # spellings of one class, which the page tells of
 def test_commands_in_docs(page, tmp_path, monkeypatch, capfd):

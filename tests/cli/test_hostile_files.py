@@ -1,4 +1,6 @@
-"""Files that are cut, or hold what cannot be told apart: the commands name them, and end with exit code 2."""
+"""Files that are cut, or hold what cannot be told apart: the commands name them, and end with exit
+code 2.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,20 @@ def test_owners_whose_names_differ_in_the_last_digit_are_paid_each(command):
 
 def test_ids_are_written_and_recognised_with_all_digits(command):
     table(columns=("id", "label"))
-    assert command("detect", "t.csv", "-t", "label", "--id", "id", "-o", "o.csv", "--count", "1", "-q")[0] in (0, 2)
-    made = {"row": 4, "given": "a", "decision": "relabel", "label": "b", "id": str(LONG + 4), "id_column": "id"}
-    Path("d.json").write_text(json.dumps({"target": "label", "decisions": [made | {"of_rows": 60}]}))
+    assert command(
+        "detect", "t.csv", "-t", "label", "--id", "id", "-o", "o.csv", "--count", "1", "-q"
+    )[0] in (0, 2)
+    made = {
+        "row": 4,
+        "given": "a",
+        "decision": "relabel",
+        "label": "b",
+        "id": str(LONG + 4),
+        "id_column": "id",
+    }
+    Path("d.json").write_text(
+        json.dumps({"target": "label", "decisions": [made | {"of_rows": 60}]})
+    )
     lines = Path("t.csv").read_text().splitlines()
     Path("sorted.csv").write_text("\n".join([lines[0], *lines[3:], *lines[1:3]]))
     code, _, err = command("apply", "d.json", "sorted.csv", "-o", "c.csv", "-q")
@@ -53,9 +66,18 @@ def test_ids_are_written_and_recognised_with_all_digits(command):
 
 def test_an_id_that_another_row_has_exactly_is_not_this_one(command):
     Path("t.csv").write_text("id,n,label\n7,1,a\n007,2,a\n")
-    made = {"row": 0, "given": "a", "decision": "relabel", "label": "b", "id": "007", "id_column": "id"}
+    made = {
+        "row": 0,
+        "given": "a",
+        "decision": "relabel",
+        "label": "b",
+        "id": "007",
+        "id_column": "id",
+    }
     Path("d.json").write_text(json.dumps({"target": "label", "decisions": [made]}))
-    assert "should have the id '007', but has '7'" in one_line(command("apply", "d.json", "t.csv", "-o", "c.csv")[2])
+    assert "should have the id '007', but has '7'" in one_line(
+        command("apply", "d.json", "t.csv", "-o", "c.csv")[2]
+    )
 
 
 def test_a_record_that_is_no_object_is_named(command):
@@ -74,7 +96,9 @@ def test_a_packed_file_that_is_cut_is_named(command, cut):
     Path("t.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1, "label": "x"}\n')[:-cut])
     code, _, err = command("detect", "t.jsonl.gz", "-t", "label", "-o", "o.csv")
     assert code == 2
-    assert "nearworth: t.jsonl.gz: is a packed JSON file that is cut short or damaged" in one_line(err)
+    assert "nearworth: t.jsonl.gz: is a packed JSON file that is cut short or damaged" in one_line(
+        err
+    )
 
 
 def test_the_end_of_a_file_is_no_interruption(command, monkeypatch):
@@ -89,10 +113,15 @@ def test_the_end_of_a_file_is_no_interruption(command, monkeypatch):
 
 @pytest.mark.parametrize("more", [0, 1, 7])
 def test_as_many_lines_about_columns_as_are_shown(command, more):
-    """Each column has a treatment of its own, because its median is named; the target has the last line."""
+    """Each column has a treatment of its own, because its median is named; the target has the last
+    line.
+    """
     n_columns = MOST_LINES + more - 1
     lines = [",".join([*(f"c{i}" for i in range(n_columns)), "label"])]
-    lines += [",".join([*(str((r * (i + 3)) % 11 + i) for i in range(n_columns)), "ab"[r % 2]]) for r in range(12)]
+    lines += [
+        ",".join([*(str((r * (i + 3)) % 11 + i) for i in range(n_columns)), "ab"[r % 2]])
+        for r in range(12)
+    ]
     lines[3] = "," * (n_columns - 1) + ",a"
     Path("t.csv").write_text("\n".join(lines))
     code, _, err = command("detect", "t.csv", "-t", "label", "-o", "o.csv", "--dry-run")
@@ -105,7 +134,10 @@ def test_as_many_lines_about_columns_as_are_shown(command, more):
 
 def test_hostile_files_are_read_or_refused():
     done = subprocess.run(
-        [sys.executable, str(FUZZER), "--seed", "0", "--cases", "150"], capture_output=True, text=True, check=False
+        [sys.executable, str(FUZZER), "--seed", "0", "--cases", "150"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "150 hostile files, 0 failures" in done.stdout

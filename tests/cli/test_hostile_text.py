@@ -1,4 +1,6 @@
-"""Names and labels that would forge lines or steer a terminal, through every command: shown in one line, escaped."""
+"""Names and labels that would forge lines or steer a terminal, through every command: shown in one
+line, escaped.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_every_command_prints_plain_lines(command, data):
     assert r"len|gth\n" in err
     run(command, "report", FILE, *target, "-o", "report.html", "--id", "name", "--groups", "seller")
     run(command, "review", FILE, *target, "-o", "review.html", "-n", "5")
-    out, err = run(command, "scan", FILE, *target, "--groups", "seller", "-o", "scan.html", "--json")
+    out, err = run(
+        command, "scan", FILE, *target, "--groups", "seller", "-o", "scan.html", "--json"
+    )
     assert_plain(out)
     assert_plain("\n".join(json.loads(out)["summary"]))
     out, _ = run(command, "plan", FILE, *target)
@@ -74,11 +78,15 @@ def test_every_command_prints_plain_lines(command, data):
 
 
 def test_suspects_are_cells_of_a_csv(command, data):
-    out, _ = run(command, "detect", FILE, "-t", "species", "--id", "name", "-o", "suspects.csv", "--json")
+    out, _ = run(
+        command, "detect", FILE, "-t", "species", "--id", "name", "-o", "suspects.csv", "--json"
+    )
     assert_plain(out)
     with open("suspects.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert {PAPER} < {row["given"] for row in rows} | {row["suggested"] for row in rows}  # as they are in the data
+    assert {PAPER} < {row["given"] for row in rows} | {
+        row["suggested"] for row in rows
+    }  # as they are in the data
     assert all(row["name"] == data["name"][int(row["row"])] for row in rows)
     for row in rows:
         assert_plain(row["why"])
@@ -88,22 +96,32 @@ def test_suspects_are_cells_of_a_csv(command, data):
 def test_statements(command, data):
     arguments = ("owners", FILE, "-t", "species", "--owner-column", "seller", "--budget", "100")
     _, err = run(command, *arguments, "-o", "owners.csv")
-    assert sum(line.startswith(SHOWN) for line in err.splitlines()) == 2  # its value and its payment
+    assert (
+        sum(line.startswith(SHOWN) for line in err.splitlines()) == 2
+    )  # its value and its payment
     with open("owners.csv", newline="", encoding="utf-8") as file:
         assert [row["owner"] for row in csv.DictReader(file)] == [HOSTILE, "alice", "carol"]
     run(command, *arguments, "-o", "owners.html")
     page = unescape(Path("owners.html").read_text(encoding="utf-8"))
     assert_plain(page)
-    assert page.count(SHOWN) == 4  # the table, the payments, the heading and the statement of this owner
+    assert (
+        page.count(SHOWN) == 4
+    )  # the table, the payments, the heading and the statement of this owner
     run(command, *arguments, "-o", "owners.json")
-    assert set(json.loads(Path("owners.json").read_text())["payments"]) == {HOSTILE, "alice", "carol"}
+    assert set(json.loads(Path("owners.json").read_text())["payments"]) == {
+        HOSTILE,
+        "alice",
+        "carol",
+    }
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "sarif", "junit"])
 def test_every_form_of_the_gate(command, data, form):
     gate = ("check", FILE, "-t", "species", "--baseline", f"base\n{FORGED}.json")
     run(command, *gate, "--update", "-q")
-    species = [PAPER if label != PAPER and i < 30 else label for i, label in enumerate(data["species"])]
+    species = [
+        PAPER if label != PAPER and i < 30 else label for i, label in enumerate(data["species"])
+    ]
     species[50] = f"unseen|<b>*new*</b>\n| leak | row 0 | {FORGED}\x1b[0m"
     write_csv(Path(FILE), data | {"species": species, "name": [f"n{i}" for i in range(120)]})
     out, _ = run(command, *gate, "--format", form, code=3)
@@ -115,7 +133,10 @@ def test_every_form_of_the_gate(command, data, form):
     elif form == "junit":
         assert len(ElementTree.fromstring(out)) > 0
     elif form == "sarif":
-        places = [result["locations"][0]["physicalLocation"] for result in json.loads(out)["runs"][0]["results"]]
+        places = [
+            result["locations"][0]["physicalLocation"]
+            for result in json.loads(out)["runs"][0]["results"]
+        ]
         uris = {place["artifactLocation"]["uri"] for place in places}
         assert uris == {"train%0A%20%205%2C000.00%20%20mallory%1B%5B2m.csv"}
     elif form == "json":
@@ -166,7 +187,9 @@ def test_errors_are_one_plain_line(command, data, arguments):
 
 def test_documents(command):
     document = "d\x1b[31m\u202e"
-    Path("run.txt").write_text(f"q\u202e Q0 {document} 1 2.0 x\nq\u202e Q0 good 2 1.0 x\n", encoding="utf-8")
+    Path("run.txt").write_text(
+        f"q\u202e Q0 {document} 1 2.0 x\nq\u202e Q0 good 2 1.0 x\n", encoding="utf-8"
+    )
     Path("qrels.txt").write_text(f"q\u202e 0 good 1\nq\u202e 0 {document} -1\n", encoding="utf-8")
     out, err = run(command, "retrieval", "run.txt", "qrels.txt", "-o", "values.csv", "--json")
     assert_plain(out)
@@ -190,9 +213,13 @@ def test_csv_that_is_written_reads_back(tmp_path):
 
 def test_letters_of_all_scripts_are_shown_as_they_are(command, rng, tmp_path):
     columns, _ = flowers(rng, 60)
-    columns["species"] = [["é", "日本", "👩‍👩‍👧 no\u00a0break"][i % 3] for i in range(60)]  # ZWJ is part of emoji
+    columns["species"] = [
+        ["é", "日本", "👩‍👩‍👧 no\u00a0break"][i % 3] for i in range(60)
+    ]  # ZWJ is part of emoji
     write_csv(tmp_path / "t.csv", columns)
-    code, _, err = command("owners", "t.csv", "-t", "garden", "--owner-column", "species", "-o", "o.csv")
+    code, _, err = command(
+        "owners", "t.csv", "-t", "garden", "--owner-column", "species", "-o", "o.csv"
+    )
     assert code == 0
     for name in columns["species"][:3]:
         assert name in err

@@ -1,4 +1,6 @@
-"""Many rows: an index finds their neighbours, plan says how long it takes, and an interrupted run goes on."""
+"""Many rows: an index finds their neighbours, plan says how long it takes, and an interrupted run
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,15 @@ def arrays(tmp_path, rng):
 
 
 def test_an_index_only_where_it_pays():
-    assert resolve_search(AUTO, 100_000, "classification") == AUTO | {"search": "faiss", "max_error": INDEX_ERROR}
+    assert resolve_search(AUTO, 100_000, "classification") == AUTO | {
+        "search": "faiss",
+        "max_error": INDEX_ERROR,
+    }
     assert resolve_search(AUTO, 1_000, "classification")["search"] == "exact"
     assert resolve_search(AUTO, 100_000, "regression")["search"] == "exact"
-    assert resolve_search(AUTO | {"metric": "cosine"}, 100_000, "classification")["search"] == "exact"
+    assert (
+        resolve_search(AUTO | {"metric": "cosine"}, 100_000, "classification")["search"] == "exact"
+    )
     for asked in ({"search": "exact"}, {"max_error": 0.1}, {"search": "lsh", "max_error": 0.1}):
         assert resolve_search(AUTO | asked, 100_000, "classification") == AUTO | asked
 
@@ -51,11 +58,16 @@ def test_detect_finds_the_same_by_an_index(command, few, arrays):
     assert summary["error_bound"] > 0
     exact = nw.audit_labels(*arrays, 10).suspects()
     assert len({row["row"] for row in summary["rows"]} ^ set(exact.tolist())) <= 2
-    assert json.loads(command("detect", "t.npz", "--json", "--search", "exact")[1])["error_bound"] == 0
+    assert (
+        json.loads(command("detect", "t.npz", "--json", "--search", "exact")[1])["error_bound"] == 0
+    )
 
 
 def test_scan_finds_the_same_by_an_index(command, few, arrays):
-    by_index, exact = (json.loads(command("scan", "t.npz", "--json", *more)[1]) for more in ([], ["--search", "exact"]))
+    by_index, exact = (
+        json.loads(command("scan", "t.npz", "--json", *more)[1])
+        for more in ([], ["--search", "exact"])
+    )
     for kind in ("labels", "duplicates", "outliers"):
         assert len(set(by_index[kind]) ^ set(exact[kind])) <= 2
     assert len(by_index["labels"]) > 10
@@ -120,8 +132,12 @@ def test_an_interrupted_audit_goes_on(command, arrays, stop):
     assert re.search(r"\d+ of 900 rows came from run here", err)
     command("detect", "t.npz", "-o", "whole.csv", "-q")
     assert Path("s.csv").read_bytes() == Path("whole.csv").read_bytes()
-    assert command("report", "t.npz", "-o", "r.html", "--checkpoint", "run here")[0] == 0  # the same audit
-    code, _, err = command("detect", "t.npz", "-k", "5", "-o", "t.csv", "--checkpoint", "run here", "-q")
+    assert (
+        command("report", "t.npz", "-o", "r.html", "--checkpoint", "run here")[0] == 0
+    )  # the same audit
+    code, _, err = command(
+        "detect", "t.npz", "-k", "5", "-o", "t.csv", "--checkpoint", "run here", "-q"
+    )
     assert code == 2
     assert "belongs to another run" in one_line(err)
 
@@ -137,7 +153,9 @@ def test_an_interrupted_audit_by_an_index_goes_on(command, few, arrays, stop):
 
 def test_without_a_checkpoint_it_says_what_would_have_helped(command, arrays, stop):
     _, _, err = command("value", "t.npz", "-o", "v.csv", "-q")
-    assert one_line(err).endswith("nearworth value t.npz -o v.csv -q --checkpoint nearworth-checkpoint")
+    assert one_line(err).endswith(
+        "nearworth value t.npz -o v.csv -q --checkpoint nearworth-checkpoint"
+    )
     assert "of 900 rows, which are lost." in err
 
 

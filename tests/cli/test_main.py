@@ -26,7 +26,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_usage_is_one_line_too(command):
-    for arguments in (["value"], ["value", "a.csv", "--what"], ["detect", "a.csv", "-k", "0"], ["valeu"]):
+    for arguments in (
+        ["value"],
+        ["value", "a.csv", "--what"],
+        ["detect", "a.csv", "-k", "0"],
+        ["valeu"],
+    ):
         code, out, err = command(*arguments)
         assert code == 2
         assert out == ""
@@ -42,7 +47,9 @@ def test_the_installed_command(tmp_path, rng):
 
 
 def test_help_loads_little_and_has_examples():
-    """What makes the command slow to start is what it imports: of the packages it depends on, only click."""
+    """What makes the command slow to start is what it imports: of the packages it depends on, only
+    click.
+    """
     code = (
         "import sys; from nearworth.cli import main\n"
         "try: main(['--help'], prog_name='nearworth')\n"
@@ -52,22 +59,44 @@ def test_help_loads_little_and_has_examples():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {re.match(r"[\w-]+", each).group().replace("-", "_") for each in project["dependencies"]}
+    needed = {
+        re.match(r"[\w-]+", each).group().replace("-", "_") for each in project["dependencies"]
+    }
     needed = {{"scikit_learn": "sklearn"}.get(name, name) for name in needed}
     assert {"click", "numpy", "sklearn", "pyarrow"} <= needed
     assert loaded & needed == {"click"}
-    every = [one for command in main.commands.values() for one in getattr(command, "commands", {"": command}).values()]
-    assert all("nearworth " in one.help for one in every), [one.name for one in every if "nearworth " not in one.help]
+    every = [
+        one
+        for command in main.commands.values()
+        for one in getattr(command, "commands", {"": command}).values()
+    ]
+    assert all("nearworth " in one.help for one in every), [
+        one.name for one in every if "nearworth " not in one.help
+    ]
 
 
 def test_completion(tmp_path):
-    env = environment() | {"_NEARWORTH_COMPLETE": "bash_complete", "COMP_WORDS": "nearworth de", "COMP_CWORD": "1"}
+    env = environment() | {
+        "_NEARWORTH_COMPLETE": "bash_complete",
+        "COMP_WORDS": "nearworth de",
+        "COMP_CWORD": "1",
+    }
     done = subprocess.run(START, capture_output=True, text=True, check=False, env=env)
     assert {line.split(",")[1] for line in done.stdout.split()} == {"detect", "demo"}
 
 
 def test_every_command_on_data_takes_the_same_model():
-    model = {"n_neighbors", "task", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs"}
+    model = {
+        "n_neighbors",
+        "task",
+        "metric",
+        "utility",
+        "semivalue",
+        "search",
+        "max_error",
+        "max_memory",
+        "n_jobs",
+    }
     table = {
         "target",
         "validation",
@@ -82,11 +111,15 @@ def test_every_command_on_data_takes_the_same_model():
     for name in ("value", "detect", "report", "plan"):
         assert model | table <= {parameter.name for parameter in main.commands[name].params}, name
     for name in ("value", "detect", "report"):
-        assert {"dry_run", "quiet", "force", "as_json"} <= {p.name for p in main.commands[name].params}, name
+        assert {"dry_run", "quiet", "force", "as_json"} <= {
+            p.name for p in main.commands[name].params
+        }, name
 
 
 def test_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "nearworth", "--help"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "nearworth", "--help"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("Usage: python -m nearworth")
 
 
@@ -94,7 +127,10 @@ def test_version_and_help():
     first, second, third = installed("--version").stdout.splitlines()
     assert first == f"nearworth {nearworth.__version__} (kernels: {native.variant()})"
     assert second.startswith(f"Python {platform.python_version()} on ")
-    assert f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}" in third
+    assert (
+        f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}"
+        in third
+    )
     assert "demo" in installed("--help").stdout
     assert installed("demo", "--seed", "-1").returncode == 2
 
@@ -102,7 +138,11 @@ def test_version_and_help():
 def test_interrupted(tmp_path, rng):
     np.savez(tmp_path / "a.npz", X=rng.normal(size=(60_000, 64)), y=np.arange(60_000) % 3)
     running = subprocess.Popen(
-        [*START, "detect", "a.npz", "-o", "v.csv"], stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment()
+        [*START, "detect", "a.npz", "-o", "v.csv"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
     )
     assert "60,000 rows" in running.stderr.readline()
     time.sleep(1.0)
@@ -117,9 +157,13 @@ def test_interrupted(tmp_path, rng):
 def test_a_reader_that_has_seen_enough(tmp_path, rng):
     np.savez(tmp_path / "a.npz", X=rng.normal(size=(5_000, 1)), y=np.arange(5_000) % 2)
     with subprocess.Popen(
-        [*START, "value", "a.npz", "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        [*START, "value", "a.npz", "-q"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
         env=environment(),
-    ) as running:  # fmt: skip
+    ) as running:
         assert "value" in running.stdout.readline()
         running.stdout.close()
         assert running.wait(timeout=60) == 0
@@ -133,7 +177,10 @@ def test_an_internal_error_is_one_line_too(command, tmp_path, monkeypatch):
     monkeypatch.setattr("nearworth.cli.decisions.apply", fail)
     code, out, err = command("apply", "d.csv", "t.csv", "-o", "c.csv")
     assert (code, out) == (1, "")
-    assert "internal error, please report it: ZeroDivisionError: a b (NEARWORTH_DEBUG=1 shows more)" in one_line(err)
+    assert (
+        "internal error, please report it: ZeroDivisionError: a b (NEARWORTH_DEBUG=1 shows more)"
+        in one_line(err)
+    )
     monkeypatch.setenv("NEARWORTH_DEBUG", "1")
     assert "Traceback" in command("apply", "d.csv", "t.csv", "-o", "c.csv")[2]
 

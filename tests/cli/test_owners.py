@@ -14,7 +14,9 @@ from nearworth.tables.read import read
 
 def make(tmp_path, rng):
     columns, _ = flowers(rng, wrong=(4, 31))
-    columns["seller"] = [("<b>north</b>", "south", "=east()")[i % 3] for i in range(len(columns["name"]))]
+    columns["seller"] = [
+        ("<b>north</b>", "south", "=east()")[i % 3] for i in range(len(columns["name"]))
+    ]
     trusted = flowers(rng, 30)[0]
     del columns["name"], trusted["name"]
     write_csv(tmp_path / "train.csv", columns)
@@ -24,7 +26,16 @@ def make(tmp_path, rng):
 
 def test_owners_gives_what_the_api_gives(command, tmp_path, rng):
     columns = make(tmp_path, rng)
-    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--validation", "trusted.csv")
+    arguments = (
+        "owners",
+        "train.csv",
+        "-t",
+        "species",
+        "--owner-column",
+        "seller",
+        "--validation",
+        "trusted.csv",
+    )
     code, out, err = command(*arguments, "--budget", "10000", "-o", "owners.csv")
     assert (code, out) == (0, "")
     table = read("owners.csv").table
@@ -35,7 +46,9 @@ def test_owners_gives_what_the_api_gives(command, tmp_path, rng):
     expected = est.value_owners(
         columns["seller"], preparer.transform(other.select(features)), other["species"].to_pylist()
     )
-    np.testing.assert_allclose(table["total"], [value.total for value in expected.values()], rtol=1e-12)
+    np.testing.assert_allclose(
+        table["total"], [value.total for value in expected.values()], rtol=1e-12
+    )
     np.testing.assert_allclose(table["payment"], list(expected.payments(10000).values()))
     assert "3 owners" not in err.splitlines()[0]
     assert "<b>north</b>" in err
@@ -60,7 +73,15 @@ def test_the_page_holds_statements_and_no_markup_of_the_data(command, tmp_path, 
 def test_json_on_stdout(command, tmp_path, rng):
     make(tmp_path, rng)
     code, out, _ = command(
-        "owners", "train.csv", "-t", "species", "--owner-column", "seller", "--budget", "1", "--json"
+        "owners",
+        "train.csv",
+        "-t",
+        "species",
+        "--owner-column",
+        "seller",
+        "--budget",
+        "1",
+        "--json",
     )
     assert code == 0
     told = json.loads(out)
@@ -81,7 +102,12 @@ def test_what_is_refused(command, tmp_path, rng):
 
 def test_owners_as_json_are_read_back(command, tmp_path, rng):
     make(tmp_path, rng)
-    assert command("owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "may.json")[0] == 0
+    assert (
+        command(
+            "owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "may.json"
+        )[0]
+        == 0
+    )
     assert len(nw.OwnerValues.from_json((tmp_path / "may.json").read_text())) == 3
 
 
@@ -89,7 +115,9 @@ def test_rows_without_an_owner_are_refused(command, tmp_path, rng):
     columns = make(tmp_path, rng)
     columns["seller"][3] = columns["seller"][7] = ""
     write_csv(tmp_path / "train.csv", columns)
-    code, _, err = command("owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "o.html")
+    code, _, err = command(
+        "owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "o.html"
+    )
     assert code == 2
     assert "--owner-column seller names no owner in rows 3, 7." in err
     assert not (tmp_path / "o.html").exists()
@@ -97,7 +125,16 @@ def test_rows_without_an_owner_are_refused(command, tmp_path, rng):
 
 def test_the_page_of_statements_is_named_and_readable(command, tmp_path, rng):
     make(tmp_path, rng)
-    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--budget", "100")
+    arguments = (
+        "owners",
+        "train.csv",
+        "-t",
+        "species",
+        "--owner-column",
+        "seller",
+        "--budget",
+        "100",
+    )
     code, _, err = command(*arguments, "-o", "o.html")
     assert code == 0
     assert err.splitlines()[-1].endswith("o.html")
@@ -110,7 +147,16 @@ def test_owners_may_be_numbers_and_none_is_zero(command, tmp_path, rng):
     columns = make(tmp_path, rng)
     columns["seller"] = [i % 3 for i in range(len(columns["seller"]))]
     write_csv(tmp_path / "train.csv", columns)
-    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--validation", "trusted.csv")
+    arguments = (
+        "owners",
+        "train.csv",
+        "-t",
+        "species",
+        "--owner-column",
+        "seller",
+        "--validation",
+        "trusted.csv",
+    )
     code, _, err = command(*arguments, "-o", "o.csv")
     assert code == 0, err
     assert read("o.csv").table["owner"].to_pylist() == [0, 1, 2]
@@ -122,7 +168,16 @@ def test_owners_may_be_numbers_and_none_is_zero(command, tmp_path, rng):
 
 def test_payments_are_in_json_files_too(command, tmp_path, rng):
     make(tmp_path, rng)
-    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--validation", "trusted.csv")
+    arguments = (
+        "owners",
+        "train.csv",
+        "-t",
+        "species",
+        "--owner-column",
+        "seller",
+        "--validation",
+        "trusted.csv",
+    )
     assert command(*arguments, "--budget", "10", "-o", "may.json")[0] == 0
     text = (tmp_path / "may.json").read_text()
     assert round(sum(json.loads(text)["payments"].values()), 2) == 10
@@ -130,16 +185,22 @@ def test_payments_are_in_json_files_too(command, tmp_path, rng):
 
 
 def test_a_wrong_budget_is_refused_before_anything_is_read(command):
-    code, _, err = command("owners", "none.csv", "-t", "species", "--owner-column", "seller", "--budget", "10,000")
+    code, _, err = command(
+        "owners", "none.csv", "-t", "species", "--owner-column", "seller", "--budget", "10,000"
+    )
     assert code == 2
     assert "such as 10000 or 99.95; got '10,000'" in one_line(err)
 
 
 def test_owners_that_print_alike_are_refused_with_their_file_and_column(command, tmp_path, rng):
     columns = make(tmp_path, rng)
-    columns["seller"] = [("bob\nsmith", r"bob\nsmith", "carol")[i % 3] for i in range(len(columns["seller"]))]
+    columns["seller"] = [
+        ("bob\nsmith", r"bob\nsmith", "carol")[i % 3] for i in range(len(columns["seller"]))
+    ]
     write_csv(tmp_path / "train.csv", columns)
-    code, out, err = command("owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "o.json")
+    code, out, err = command(
+        "owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "o.json"
+    )
     assert (code, out) == (2, "")
     message = err.splitlines()[-1]
     assert message.startswith("nearworth: train.csv: the owner column 'seller': ")
@@ -150,7 +211,18 @@ def test_owners_that_print_alike_are_refused_with_their_file_and_column(command,
 @pytest.mark.parametrize("name", ["o.json", "o.html", "o.csv"])
 def test_nothing_is_printed_on_stdout_unasked(command, tmp_path, rng, name):
     make(tmp_path, rng)
-    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--budget", "5", "-o", name)
+    arguments = (
+        "owners",
+        "train.csv",
+        "-t",
+        "species",
+        "--owner-column",
+        "seller",
+        "--budget",
+        "5",
+        "-o",
+        name,
+    )
     code, out, _ = command(*arguments)
     assert (code, out) == (0, "")
     code, out, _ = command(*arguments, "--force", "--json")

@@ -51,7 +51,9 @@ def test_counts_and_lists_rest_on_the_answers(command, page):
     rows = judge(page)
     found = sum(row in WRONG for row in rows)
     assert len(set(rows)) == 40
-    code, out, _ = command("detect", *DATA, "--review", "decisions.csv", "--max-fdr", "0.1", "--json")
+    code, out, _ = command(
+        "detect", *DATA, "--review", "decisions.csv", "--max-fdr", "0.1", "--json"
+    )
     summary = json.loads(out)
     assert code == 0
     assert summary["n_errors"]["basis"] == "review"
@@ -61,7 +63,9 @@ def test_counts_and_lists_rest_on_the_answers(command, page):
     unreviewed = json.loads(command("detect", *DATA, "--json")[1])
     assert (unreviewed["n_reviewed"], unreviewed["precision"]) == (0, None)
     assert {row for row in rows if row in WRONG} <= {record["row"] for record in summary["rows"]}
-    assert not {row for row in rows if row not in WRONG} & {record["row"] for record in summary["rows"]}
+    assert not {row for row in rows if row not in WRONG} & {
+        record["row"] for record in summary["rows"]
+    }
     _, _, err = command("detect", *DATA[:-1], "--review", "decisions.csv", "-o", "s.csv")
     assert "95% interval, by review). Of the suspects, 100% are wrong (" in err
     assert command("report", *DATA, "--review", "decisions.csv", "-o", "report.html")[0] == 0
@@ -76,7 +80,9 @@ def test_a_second_review_asks_for_other_rows(command, page):
     second = judge("more.html", "more.csv")
     assert embedded(Path("more.html").read_text())["blind"]
     assert not (set(first) - {0, 1, 2}) & set(second)
-    _, out, _ = command("detect", *DATA, "--review", "decisions.csv", "--review", "more.csv", "--json")
+    _, out, _ = command(
+        "detect", *DATA, "--review", "decisions.csv", "--review", "more.csv", "--json"
+    )
     assert json.loads(out)["n_errors"]["basis"] == "review"
     code, _, err = command("detect", *DATA, "--review", "more.csv")
     assert code == 2
@@ -173,14 +179,21 @@ def test_a_report_asks_for_the_labels_that_are_not_known(command, page):
     command(*report, "--ask-again")
     assert sorted(embedded(Path("report.html").read_text())["wasWrong"]) == found
     _, out, _ = command("detect", *DATA, "--review", "decisions.csv", "--json")
-    assert set(found) <= {record["row"] for record in json.loads(out)["rows"]}  # detect lists them as before
+    assert set(found) <= {
+        record["row"] for record in json.loads(out)["rows"]
+    }  # detect lists them as before
 
     code, _, err = command("apply", "decisions.csv", "train.csv", "-o", "clean.csv")
     assert code == 0
     assert "1 label changed" in err
     pairs = enumerate(zip(read_csv("train.csv"), read_csv("clean.csv"), strict=True))
     given = {int(row["row"]): row["given"] for row in rows}
-    assert [(i, new["species"]) for i, (old, new) in pairs if old != new] == [(found[0], other(given[found[0]]))]
+    assert [(i, new["species"]) for i, (old, new) in pairs if old != new] == [
+        (found[0], other(given[found[0]]))
+    ]
     assert (len(found) == 1) or f"{len(found) - 1} judged wrong have no label yet" in err
     kept = json.loads(Path("nearworth-decisions.json").read_text())["decisions"]
-    assert {record["decision"] for record in kept} == {"confirm", "relabel"}  # those without a label are still open
+    assert {record["decision"] for record in kept} == {
+        "confirm",
+        "relabel",
+    }  # those without a label are still open

@@ -1,4 +1,6 @@
-"""Report, decide in a browser, export, apply, report again: on every awkward table, and nothing is asked twice."""
+"""Report, decide in a browser, export, apply, report again: on every awkward table, and nothing is
+asked twice.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,13 @@ def report(command, path, target, output):
 
 
 def decide_all(page, data):
-    """Change, keep and delete a row each, then all others at once; the same for rows without a label."""
-    for name, number in [("labels", len(data["row"])), ("unlabelled", len(data.get("unlabelled", {"row": []})["row"]))]:
+    """Change, keep and delete a row each, then all others at once; the same for rows without a
+    label.
+    """
+    for name, number in [
+        ("labels", len(data["row"])),
+        ("unlabelled", len(data.get("unlabelled", {"row": []})["row"])),
+    ]:
         if not number:
             continue
         page.click(f"#tab-{name}")
@@ -48,9 +55,13 @@ def decide_all(page, data):
     return page.text("dialog code")
 
 
-# One table of each kind: categories, rows without a label, hostile cells, a file without columns, and nested records.
+# One table of each kind: categories, rows without a label, hostile cells, a file without columns,
+# and nested records.
 QUICK = {"adult", "unlabelled", "hostile", "digits.npz", "tickets.jsonl"}
-TABLES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in [*CSVS, *OTHER_FORMATS]]
+TABLES = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.long)
+    for name in [*CSVS, *OTHER_FORMATS]
+]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -61,7 +72,9 @@ def test_nothing_is_asked_twice(command, browser, tmp_path, rng, name):
         write_csv(tmp_path / path, CSVS[name](rng))
     else:
         in_other_formats(rng, tmp_path)
-    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     browser.get_log("browser")
     first = report(command, path, "label", "first.html")
     assert len(first["row"]) >= 3

@@ -10,20 +10,34 @@ from cli.command_line import flowers, installed, one_line, write_csv
 
 
 def planted(tmp_path, rng):
-    """Flowers of which 3 are there twice, one of these with another label; one is far away; two are in the test set."""
+    """Flowers of which 3 are there twice, one of these with another label; one is far away; two are
+    in the test set.
+    """
     columns, _ = flowers(rng, 90)
     for name, cells in columns.items():
         columns[name] = [*cells, *cells[:3]]
     columns["length"][50] = 400.0
     columns["species"][92] = "rose"
     write_csv(tmp_path / "train.csv", columns)
-    write_csv(tmp_path / "test.csv", {name: [cells[10], cells[11]] for name, cells in columns.items()})
+    write_csv(
+        tmp_path / "test.csv", {name: [cells[10], cells[11]] for name, cells in columns.items()}
+    )
     return columns
 
 
 def test_every_kind_is_found(tmp_path, rng):
     planted(tmp_path, rng)
-    options = ["-t", "species", "--id", "name", "--validation", "test.csv", "-o", "scan.html", "--json"]
+    options = [
+        "-t",
+        "species",
+        "--id",
+        "name",
+        "--validation",
+        "test.csv",
+        "-o",
+        "scan.html",
+        "--json",
+    ]
     run = installed("scan", "train.csv", *options, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
@@ -51,28 +65,51 @@ def test_row_numbers_are_those_of_the_file(tmp_path, rng):
     columns = planted(tmp_path, rng)
     columns["species"][5] = ""
     write_csv(tmp_path / "train.csv", columns)
-    found = json.loads(installed("scan", "train.csv", "-t", "species", "--json", cwd=tmp_path).stdout)
+    found = json.loads(
+        installed("scan", "train.csv", "-t", "species", "--json", cwd=tmp_path).stdout
+    )
     assert found["duplicates"] == [0, 90, 1, 91, 2, 92]
     assert np.isin(50, found["outliers"])
 
 
 def test_rows_of_a_group_do_not_judge_each_other(tmp_path, rng):
-    """Five frames of each of 40 videos, all frames of one wrongly labelled: only other videos can tell."""
+    """Five frames of each of 40 videos, all frames of one wrongly labelled: only other videos can
+    tell.
+    """
     video = rng.permutation(np.repeat(np.arange(40), 5))
     kind = video % 2
     X = 6.0 * kind[:, None] + rng.normal(size=(40, 3))[video] + 0.3 * rng.normal(size=(200, 3))
     label = np.where(video == 7, 1 - kind, kind)
     columns = {"a": X[:, 0].tolist(), "b": X[:, 1].tolist(), "c": X[:, 2].tolist()}
-    write_csv(tmp_path / "train.csv", columns | {"video": [f"v{v}" for v in video], "label": label.tolist()})
+    write_csv(
+        tmp_path / "train.csv",
+        columns | {"video": [f"v{v}" for v in video], "label": label.tolist()},
+    )
     wrong = set(np.flatnonzero(video == 7).tolist())
 
     def worst(*options):
-        run = installed("detect", "train.csv", "-t", "label", "-k", "4", "--fraction", "0.025", *options, cwd=tmp_path)
+        run = installed(
+            "detect",
+            "train.csv",
+            "-t",
+            "label",
+            "-k",
+            "4",
+            "--fraction",
+            "0.025",
+            *options,
+            cwd=tmp_path,
+        )
         return {row["row"] for row in json.loads(run.stdout)["rows"]}
 
     assert worst("--groups", "video", "--json") == wrong
-    assert worst("--features", "a,b,c", "--json") != wrong  # each frame has four of its own video around it
-    assert installed("scan", "train.csv", "-t", "label", "--groups", "video", cwd=tmp_path).returncode == 0
+    assert (
+        worst("--features", "a,b,c", "--json") != wrong
+    )  # each frame has four of its own video around it
+    assert (
+        installed("scan", "train.csv", "-t", "label", "--groups", "video", cwd=tmp_path).returncode
+        == 0
+    )
     refused = installed("scan", "train.csv", "-t", "label", "--groups", "film", "-q", cwd=tmp_path)
     assert refused.returncode == 2
     assert "'film'" in one_line(refused.stderr)
@@ -92,7 +129,9 @@ def test_columns_of_groups_as_files_have_them(command, tmp_path, rng):
     assert "patient: names the groups" in err
     assert "--ignore" not in err
     assert out.splitlines()[1].startswith("4,")
-    code, out, err = command(*detect, "--groups", "day", "--ignore", "patient", "--fraction", "0.012")
+    code, out, err = command(
+        *detect, "--groups", "day", "--ignore", "patient", "--fraction", "0.012"
+    )
     assert (code, out.splitlines()[1][:2]) == (0, "4,")
     assert "without 'day'" not in err
     code, _, err = command(*detect, "--groups", "species", "-q")
@@ -105,14 +144,28 @@ def test_columns_of_groups_as_files_have_them(command, tmp_path, rng):
 def load_groups(path, column):
     from nearworth.cli.data import load
 
-    read = {"target": "species", "task": None, "exact_labels": False, "strict": False, "groups": column}
-    columns = {"id_column": "name", "ignore": (), "features": (), "max_categories": 20, "na_values": ()}
+    read = {
+        "target": "species",
+        "task": None,
+        "exact_labels": False,
+        "strict": False,
+        "groups": column,
+    }
+    columns = {
+        "id_column": "name",
+        "ignore": (),
+        "features": (),
+        "max_categories": 20,
+        "na_values": (),
+    }
     return load(path, **read, **columns).groups
 
 
 def test_a_scan_of_numbers_says_nothing_about_classes(command, tmp_path, rng):
     X = rng.normal(size=(120, 2))
-    write_csv(tmp_path / "t.csv", {"a": X[:, 0], "b": X[:, 1], "price": (100 * X.sum(axis=1)).round(2)})
+    write_csv(
+        tmp_path / "t.csv", {"a": X[:, 0], "b": X[:, 1], "price": (100 * X.sum(axis=1)).round(2)}
+    )
     code, out, err = command("scan", "t.csv", "-t", "price", "--json")
     assert code == 0
     assert "imbalance" not in err

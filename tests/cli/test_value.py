@@ -20,7 +20,16 @@ def test_value_gives_what_the_api_gives(command, tmp_path, rng):
     write_csv(tmp_path / "train.csv", columns)
     write_csv(tmp_path / "trusted.csv", dict(reversed(flowers(rng, 30)[0].items())))
     code, out, err = command(
-        "value", "train.csv", "-t", "species", "--id", "name", "--validation", "trusted.csv", "-o", "values.csv"
+        "value",
+        "train.csv",
+        "-t",
+        "species",
+        "--id",
+        "name",
+        "--validation",
+        "trusted.csv",
+        "-o",
+        "values.csv",
     )
     assert (code, out) == (0, "")
     assert "garden: 2 categories" in err
@@ -45,7 +54,16 @@ def test_value_gives_what_the_api_gives(command, tmp_path, rng):
 def test_a_checkpoint_is_taken_up_again(command, tmp_path, rng):
     columns, _ = flowers(rng)
     write_csv(tmp_path / "train.csv", columns)
-    arguments = ("value", "train.csv", "--target", "species", "--ignore", "name", "--checkpoint", "kept")
+    arguments = (
+        "value",
+        "train.csv",
+        "--target",
+        "species",
+        "--ignore",
+        "name",
+        "--checkpoint",
+        "kept",
+    )
     assert command(*arguments, "-o", "first.csv")[0] == 0
     code, _, err = command(*arguments, "-o", "second.csv")
     assert code == 0
@@ -60,7 +78,10 @@ def test_plan_of_a_file(command, tmp_path, rng):
     about = ["plan", "train.csv", "-t", "species", "--id", "name"]
     assert "90 validation points against 90 training points" in command(*about)[1]
     for name in ("trusted.csv", "trusted.parquet"):
-        assert "30 validation points against 90 training points" in command(*about, "--validation", name)[1]
+        assert (
+            "30 validation points against 90 training points"
+            in command(*about, "--validation", name)[1]
+        )
     np.save("X.npy", rng.normal(size=(50, 4)))
     np.save("y.npy", np.arange(50) % 2)
     said = command("plan", "X.npy", "-t", "y.npy", "--validation", "X.npy")
@@ -134,8 +155,14 @@ def test_merge_refuses_what_is_no_whole(parts, tmp_path):
         ((*files, files[0], "-o", tmp_path / "v.csv"), "are in more than one part"),
         ((*files, "-o", "-"), "the result goes to a file"),
         ((*files, "-o", tmp_path / "none" / "v.csv"), "there is no folder"),
-        ((*files, "-o", tmp_path / "v.txt"), "v.txt: cannot write '.txt'; use .npz, .csv, .parquet"),
-        ((*files, __file__, "-o", tmp_path / "v.csv"), "is not a part saved by nearworth, or it is damaged"),
+        (
+            (*files, "-o", tmp_path / "v.txt"),
+            "v.txt: cannot write '.txt'; use .npz, .csv, .parquet",
+        ),
+        (
+            (*files, __file__, "-o", tmp_path / "v.csv"),
+            "is not a part saved by nearworth, or it is damaged",
+        ),
     ):
         result = merge(*arguments)
         assert result.exit_code == 2

@@ -63,7 +63,9 @@ def test_a_finished_run_returns_at_once(rng, tmp_path, monkeypatch):
 def test_progress_begins_where_the_checkpoint_ends(rng, tmp_path):
     X, y, X_val, y_val = data(rng)
     with pytest.raises(InterruptedByUserError):
-        nw.KNNShapley(n_jobs=1, progress=interrupt_after(200)).fit(X, y).value(X_val, y_val, checkpoint=tmp_path)
+        nw.KNNShapley(n_jobs=1, progress=interrupt_after(200)).fit(X, y).value(
+            X_val, y_val, checkpoint=tmp_path
+        )
     calls = []
     est = nw.KNNShapley(n_jobs=1, progress=lambda *call: calls.append(call)).fit(X, y)
     valuation = est.value(X_val, y_val, checkpoint=tmp_path)
@@ -105,7 +107,9 @@ def test_a_damaged_checkpoint_is_refused(rng, tmp_path):
     flipped[whole.index(b"NUMPY") + int(rng.integers(500))] ^= 1 << int(rng.integers(8))
     for damaged in (bytes(flipped), whole[: int(rng.integers(len(whole)))]):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"checkpoint: .* or it is damaged: .* Delete it to begin anew"):
+        with pytest.raises(
+            ValueError, match=r"checkpoint: .* or it is damaged: .* Delete it to begin anew"
+        ):
             est.value(X_val, y_val, checkpoint=tmp_path)
 
 
@@ -113,7 +117,9 @@ def test_a_damaged_checkpoint_is_refused(rng, tmp_path):
 def test_a_full_disk_does_not_end_the_run(interval, rng, tmp_path, monkeypatch):
     X, y, X_val, y_val = data(rng)
     with pytest.raises(InterruptedByUserError):
-        nw.KNNShapley(n_jobs=1, progress=interrupt_after(150)).fit(X, y).value(X_val, y_val, checkpoint=tmp_path)
+        nw.KNNShapley(n_jobs=1, progress=interrupt_after(150)).fit(X, y).value(
+            X_val, y_val, checkpoint=tmp_path
+        )
     kept = (tmp_path / "progress.part").read_bytes()
 
     def full(handle):
@@ -123,7 +129,9 @@ def test_a_full_disk_does_not_end_the_run(interval, rng, tmp_path, monkeypatch):
         patch.setattr(os, "fsync", full)
         with pytest.warns(UserWarning, match="could not be written .*No space left") as caught:
             valuation = (
-                nw.KNNShapley(n_jobs=1).fit(X, y).value(X_val, y_val, checkpoint=tmp_path, checkpoint_interval=interval)
+                nw.KNNShapley(n_jobs=1)
+                .fit(X, y)
+                .value(X_val, y_val, checkpoint=tmp_path, checkpoint_interval=interval)
             )
     assert len(caught) == 1
     same(valuation, nw.KNNShapley().fit(X, y).value(X_val, y_val))
@@ -134,12 +142,16 @@ def test_a_full_disk_does_not_end_the_run(interval, rng, tmp_path, monkeypatch):
 def test_a_disk_that_is_really_full(rng, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], capture_output=True
+    ).returncode:
         pytest.skip("needs the right to mount a tmpfs")
     try:
         X, y, X_val, y_val = data(rng)
         with pytest.raises(InterruptedByUserError):
-            nw.KNNShapley(n_jobs=1, progress=interrupt_after(150)).fit(X, y).value(X_val, y_val, checkpoint=disk / "c")
+            nw.KNNShapley(n_jobs=1, progress=interrupt_after(150)).fit(X, y).value(
+                X_val, y_val, checkpoint=disk / "c"
+            )
         kept = (disk / "c" / "progress.part").read_bytes()
         with open(disk / "ballast", "wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
@@ -162,7 +174,9 @@ def test_a_clock_that_is_set_does_not_matter(jump, rng, tmp_path, monkeypatch):
     X, y, X_val, y_val = data(rng)
     written, now = [], [1e9]
     save = nw.Partial.save
-    monkeypatch.setattr(nw.Partial, "save", lambda part, path: (written.append(part.n_points), save(part, path)))
+    monkeypatch.setattr(
+        nw.Partial, "save", lambda part, path: (written.append(part.n_points), save(part, path))
+    )
 
     def clock():
         now[0] += jump
@@ -171,7 +185,9 @@ def test_a_clock_that_is_set_does_not_matter(jump, rng, tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time", clock)
     for interval, folder in ((1000, "seldom"), (0, "often")):
         est = nw.KNNShapley(3, n_jobs=1, progress=lambda *_: time.sleep(0.01)).fit(X, y)
-        valuation = est.value(X_val, y_val, checkpoint=tmp_path / folder, checkpoint_interval=interval)
+        valuation = est.value(
+            X_val, y_val, checkpoint=tmp_path / folder, checkpoint_interval=interval
+        )
         same(valuation, nw.KNNShapley(3).fit(X, y).value(X_val, y_val))
         assert est.value(X_val, y_val, checkpoint=tmp_path / folder).resumed == 330
         assert (len(written) == 1) == (folder == "seldom")
@@ -181,7 +197,9 @@ def test_a_clock_that_is_set_does_not_matter(jump, rng, tmp_path, monkeypatch):
 def test_what_cannot_be_kept_is_refused(rng, tmp_path):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
-    with pytest.raises(ValueError, match="checkpoint keeps sums, not single values: leave contributions=None"):
+    with pytest.raises(
+        ValueError, match="checkpoint keeps sums, not single values: leave contributions=None"
+    ):
         est.value(X_val, y_val, contributions="all", checkpoint=tmp_path)
     with pytest.raises(ValueError, match=r"checkpoint must be a folder; .* is a file"):
         est.value(X_val, y_val, checkpoint=__file__)
@@ -208,7 +226,10 @@ def start(folder, result, pause=0.0, interval=0.0):
     code = SCRIPT.format(pause=pause, interval=interval)
     environment = os.environ | {"PYTHONPATH": str(Path(nw.__file__).parents[1])}
     return subprocess.Popen(
-        [sys.executable, "-c", code, str(folder), str(result)], stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-c", code, str(folder), str(result)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
 
 
@@ -233,7 +254,9 @@ def test_two_processes_do_not_share_a_folder(rng, tmp_path):
         process.kill()
         process.communicate()
     (tmp_path / "c" / "progress.part").unlink(missing_ok=True)
-    nw.KNNShapley(3).fit(X, y).value(X_val, y_val, checkpoint=tmp_path / "c")  # the lock died with its process
+    nw.KNNShapley(3).fit(X, y).value(
+        X_val, y_val, checkpoint=tmp_path / "c"
+    )  # the lock died with its process
 
 
 def test_two_runs_of_one_process_do_not_share_a_folder(rng, tmp_path):
@@ -300,7 +323,10 @@ def test_going_on_from_a_file_and_with_a_checkpoint(rng, tmp_path):
     valuation = est.value(X_val[100:], y_val[100:], continue_from=first, checkpoint=tmp_path / "c")
     same(valuation, expected)
     assert 0 < valuation.resumed < 230
-    assert est.value(X_val[100:], y_val[100:], continue_from=first, checkpoint=tmp_path / "c").resumed == 230
+    assert (
+        est.value(X_val[100:], y_val[100:], continue_from=first, checkpoint=tmp_path / "c").resumed
+        == 230
+    )
 
 
 def test_going_on_from_something_else_is_refused(rng, tmp_path):
@@ -332,7 +358,9 @@ def test_parts_made_by_hand(kind, rng):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3, **KINDS[kind]).fit(X, y)
     cuts = [0, 64, 256, 330]
-    parts = [est.partial(X_val[a:b], y_val[a:b], start=a) for a, b in zip(cuts, cuts[1:], strict=False)]
+    parts = [
+        est.partial(X_val[a:b], y_val[a:b], start=a) for a, b in zip(cuts, cuts[1:], strict=False)
+    ]
     rng.shuffle(parts)
     merged = nw.Valuation.from_partial(parts[0].merge(parts[1:]))
     same(merged, est.value(X_val, y_val))
@@ -345,7 +373,9 @@ def test_parts_that_are_no_whole_are_refused(rng):
     late = est.partial(X_val[128:], y_val[128:], start=128)
     with pytest.raises(ValueError, match="Validation points are missing. .* 128 to 329"):
         nw.Valuation.from_partial(late)
-    with pytest.raises(ValueError, match="start must be a multiple of 64, so that parts join; got 10"):
+    with pytest.raises(
+        ValueError, match="start must be a multiple of 64, so that parts join; got 10"
+    ):
         est.partial(X_val, y_val, start=10)
     with pytest.raises(ValueError, match="Validation points are missing. .* none yet"):
         nw.Valuation.from_partial(nw.Partial())

@@ -29,9 +29,13 @@ DATA = {
     "few distinct rows": lambda rng, n: rng.normal(size=(7, D))[rng.integers(0, 7, n)],
     "constant": lambda rng, n: np.full((n, D), 0.1),
     "nearly equal": lambda rng, n: 1.0 + 1e-15 * rng.integers(0, 50, (n, D)),
-    "one float apart": lambda rng, n: np.cumsum(np.full((n, D), np.spacing(1.0)), axis=0)[rng.permutation(n)] + 1.0,
+    "one float apart": lambda rng, n: (
+        np.cumsum(np.full((n, D), np.spacing(1.0)), axis=0)[rng.permutation(n)] + 1.0
+    ),
     "huge range": lambda rng, n: np.exp(rng.uniform(-40, 40, (n, D))),
-    "one outlier": lambda rng, n: np.where(np.arange(n)[:, None] == 5, 1e9, rng.normal(size=(n, D))),
+    "one outlier": lambda rng, n: np.where(
+        np.arange(n)[:, None] == 5, 1e9, rng.normal(size=(n, D))
+    ),
     "far from the origin": lambda rng, n: rng.normal(size=(n, D)) + 1e7,
     "along a line": lambda rng, n: np.outer(rng.normal(size=n), np.ones(D)),
     "duplicated": lambda rng, n: np.repeat(rng.normal(size=(n // 2, D)), 2, axis=0),
@@ -76,7 +80,9 @@ def plain(est, X_val, y_val, k, utility="soft", semivalue="shapley", ties="avera
 @pytest.mark.filterwarnings("ignore:y_val has")
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("data", DATA)
-def test_products_and_differences_agree_to_the_bit_and_with_the_formula(data, labels, rng, monkeypatch):
+def test_products_and_differences_agree_to_the_bit_and_with_the_formula(
+    data, labels, rng, monkeypatch
+):
     X, y, X_val, y_val = make(rng, data, labels)
     est = nw.KNNShapley(5, standard_errors=True).fit(X, y)
     assert est.plan(N_VAL).products
@@ -87,7 +93,9 @@ def test_products_and_differences_agree_to_the_bit_and_with_the_formula(data, la
     np.testing.assert_array_equal(fast.values, slow.values)
     np.testing.assert_array_equal(fast.standard_errors, slow.standard_errors)
     expected = plain(est, X_val, y_val, 5)
-    np.testing.assert_allclose(fast.values, expected, rtol=0, atol=1e-14 * np.abs(expected).max() + 1e-17)
+    np.testing.assert_allclose(
+        fast.values, expected, rtol=0, atol=1e-14 * np.abs(expected).max() + 1e-17
+    )
 
 
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo", ("beta", 4, 1), ("beta", 1, 4)])
@@ -99,7 +107,9 @@ def test_every_game(data, utility, ties, semivalue, rng):
     est = nw.KNNShapley(7, utility=utility, ties=ties, semivalue=semivalue).fit(X, y)
     values = est.value(X_val, y_val).values
     expected = plain(est, X_val, y_val, 7, utility, semivalue, ties)
-    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-14 * np.abs(expected).max() + 1e-17)
+    np.testing.assert_allclose(
+        values, expected, rtol=0, atol=1e-14 * np.abs(expected).max() + 1e-17
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 50, 2_047, 2_048, 40_000, 300_000])
@@ -109,7 +119,10 @@ def test_sizes(n, rng):
     est = nw.KNNShapley(5).fit(X, y)
     expected = plain(est, X_val, y_val, 5)
     np.testing.assert_allclose(
-        est.value(X_val, y_val).values, expected, rtol=0, atol=1e-14 * np.abs(expected).max() + 1e-17
+        est.value(X_val, y_val).values,
+        expected,
+        rtol=0,
+        atol=1e-14 * np.abs(expected).max() + 1e-17,
     )
 
 
@@ -202,7 +215,9 @@ def test_distances_of_any_size(scale, offset, rng):
     y_val = rng.integers(0, 2, 8)
     ranks = np.array([np.unique(row, return_inverse=True)[1] for row in D], dtype=float)
     expected = nw.knn_shapley(None, y, ranks, y_val, 3, metric="precomputed")
-    np.testing.assert_array_equal(nw.knn_shapley(None, y, D, y_val, 3, metric="precomputed"), expected)
+    np.testing.assert_array_equal(
+        nw.knn_shapley(None, y, D, y_val, 3, metric="precomputed"), expected
+    )
 
 
 def test_distances_at_the_edge_of_overflow():
@@ -225,16 +240,24 @@ def test_any_byte_order_and_width(dtype, n, rng):
     )
     T = X[:9].astype(float) + 0.25e-3
     y, y_val = rng.integers(0, 2, n), rng.integers(0, 2, 9)
-    np.testing.assert_array_equal(nw.knn_shapley(X, y, T, y_val), nw.knn_shapley(X.astype(np.float64), y, T, y_val))
+    np.testing.assert_array_equal(
+        nw.knn_shapley(X, y, T, y_val), nw.knn_shapley(X.astype(np.float64), y, T, y_val)
+    )
 
 
 def test_tiny_numbers_take_the_same_ranks_on_every_path(rng):
     X = rng.normal(size=(3_000, 2)) * 1e-165
     X[0] = 1e-95
-    T, y, y_val = rng.normal(size=(16, 2)) * 1e-165, rng.integers(0, 2, 3_000), rng.integers(0, 2, 16)
+    T, y, y_val = (
+        rng.normal(size=(16, 2)) * 1e-165,
+        rng.integers(0, 2, 3_000),
+        rng.integers(0, 2, 16),
+    )
     est = nw.KNNShapley(5).fit(X, y)
     few_at_a_time = np.average(
-        [est.value(T[s], y_val[s]).values for s in (slice(7), slice(7, 14), slice(14, 16))], axis=0, weights=[7, 7, 2]
+        [est.value(T[s], y_val[s]).values for s in (slice(7), slice(7, 14), slice(14, 16))],
+        axis=0,
+        weights=[7, 7, 2],
     )
     np.testing.assert_allclose(est.value(T, y_val).values, few_at_a_time, rtol=0, atol=1e-17)
 
@@ -251,7 +274,11 @@ def test_overlapping_runs_give_the_blas_its_threads_back(rng):
     est = nw.KNNShapley(5).fit(X, y)
     before = blas()
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda i: est.value(np.tile(X_val, (i, 1)), np.tile(y_val, i)), [1, 9, 3, 14, 2, 5]))
+        list(
+            pool.map(
+                lambda i: est.value(np.tile(X_val, (i, 1)), np.tile(y_val, i)), [1, 9, 3, 14, 2, 5]
+            )
+        )
     assert blas() == before
 
 
@@ -275,7 +302,9 @@ def test_a_thread_that_cannot_start_says_so(rng, monkeypatch):
 
 
 def test_a_slow_listener_does_not_let_work_pile_up(rng, monkeypatch):
-    """While somebody thinks about the first report, the workers fill the box of messages and then wait."""
+    """While somebody thinks about the first report, the workers fill the box of messages and then
+    wait.
+    """
     from nearworth.engine import run as running
 
     begin, begun, seen = running.Request.leaf, [], []
@@ -298,9 +327,13 @@ def test_a_slow_listener_does_not_let_work_pile_up(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("metric", ["cosine", "correlation", "inner_product"])
-@pytest.mark.parametrize("data", ["random", "grid", "far from the origin", "duplicated", "bytes", "one outlier"])
+@pytest.mark.parametrize(
+    "data", ["random", "grid", "far from the origin", "duplicated", "bytes", "one outlier"]
+)
 def test_products_of_other_metrics(data, metric, rng, monkeypatch):
-    """Through a matrix product or pair by pair: the same bits, with ties where the definition has them."""
+    """Through a matrix product or pair by pair: the same bits, with ties where the definition has
+    them.
+    """
     X, y, X_val, y_val = make(rng, data, "ten classes")
     if metric != "inner_product":
         X, X_val = X.astype(float), X_val.astype(float)
@@ -334,21 +367,35 @@ def test_the_distances_for_a_tie_grow_with_its_size_not_with_its_square(monkeypa
 
     monkeypatch.setattr(native, "call", counted)
     for n in (100, 800):
-        nw.KNNShapley(2, metric="precomputed", n_jobs=1).fit(None, np.arange(n) % 2).value(np.zeros((1, n)), [0])
+        nw.KNNShapley(2, metric="precomputed", n_jobs=1).fit(None, np.arange(n) % 2).value(
+            np.zeros((1, n)), [0]
+        )
     assert taken == [100, 800]
 
 
-CERTIFIED = [{}, {"utility": "original"}, {"semivalue": "banzhaf"}, {"semivalue": ("beta", 4, 1)}, {"ties": "index"}]
+CERTIFIED = [
+    {},
+    {"utility": "original"},
+    {"semivalue": "banzhaf"},
+    {"semivalue": ("beta", 4, 1)},
+    {"ties": "index"},
+]
 
 
 @pytest.mark.filterwarnings("ignore:y_val has")
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("data", DATA)
 def test_certified_values(data, labels, rng):
-    """No value is farther from the exact one than its certificate says, and that keeps what was asked for."""
+    """No value is farther from the exact one than its certificate says, and that keeps what was
+    asked for.
+    """
     X, y, X_val, y_val = make(rng, data, labels)
     for parameters in CERTIFIED:
-        for asked in ((X_val, y_val), ()) if not parameters and data in ("random", "grid") else ((X_val, y_val),):
+        for asked in (
+            ((X_val, y_val), ())
+            if not parameters and data in ("random", "grid")
+            else ((X_val, y_val),)
+        ):
             exact = nw.KNNShapley(5, **parameters).fit(X, y).value(*asked)
             for max_error in (1e-2, 1e-4):
                 v = nw.KNNShapley(5, max_error=max_error, **parameters).fit(X, y).value(*asked)
@@ -363,7 +410,9 @@ def test_certified_values_use_their_freedom_and_are_the_same_for_any_threads(rng
     X, y, X_val, y_val = make(rng, "random", "ten classes")
     X_val, y_val = np.repeat(X_val, 12, axis=0), np.repeat(y_val, 12)
     exact = nw.KNNShapley(5).fit(X, y).value(X_val, y_val).values
-    one, two = (nw.KNNShapley(5, max_error=1e-3, n_jobs=n).fit(X, y).value(X_val, y_val) for n in (1, 2))
+    one, two = (
+        nw.KNNShapley(5, max_error=1e-3, n_jobs=n).fit(X, y).value(X_val, y_val) for n in (1, 2)
+    )
     assert np.abs(one.values - exact).max() > 0
     np.testing.assert_array_equal(one.values, two.values)
     np.testing.assert_array_equal(one.upper, two.upper)

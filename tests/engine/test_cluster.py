@@ -25,7 +25,9 @@ def test_any_executor_gives_the_same_bits(kind, rng, tmp_path):
         same(est.value(X_val, y_val, weights, executor=threads), expected)
         same(est.value(executor=threads), est.value())
         first = est.value(X_val[:100], y_val[:100], weights[:100], executor=threads)
-        more = est.value(X_val[100:], y_val[100:], weights[100:], executor=threads, continue_from=first)
+        more = est.value(
+            X_val[100:], y_val[100:], weights[100:], executor=threads, continue_from=first
+        )
     same(more, expected)
     assert sorted(p.name for p in tmp_path.rglob("*.npy")) == ["labels.npy", "points.npy"]
 
@@ -45,7 +47,10 @@ def test_other_kinds_of_training_data(rng, tmp_path):
     for parameters, training, queries in kinds:
         est = nw.KNNShapley(3, **parameters).fit(training, y)
         executor = Here()
-        same(est.value(queries, y_val, executor=executor, scratch=tmp_path / "s"), est.value(queries, y_val))
+        same(
+            est.value(queries, y_val, executor=executor, scratch=tmp_path / "s"),
+            est.value(queries, y_val),
+        )
         assert len(executor.shards) == 6  # leaves of 330 points
     folders = {p.parent.name: p.name for p in (tmp_path / "s").rglob("points.npy")}
     assert len(folders) <= 2  # the memory map was read where it lies
@@ -76,14 +81,18 @@ def test_memory_is_bounded_where_the_work_is(rng, monkeypatch):
     X, y, X_val, y_val = data(rng, n_train=5000, n_val=200)
     plans = []
     make = cluster.make_plan
-    monkeypatch.setattr(cluster, "make_plan", lambda *a, **k: plans.append(make(*a, **k)) or plans[-1])
+    monkeypatch.setattr(
+        cluster, "make_plan", lambda *a, **k: plans.append(make(*a, **k)) or plans[-1]
+    )
     for budget in (2_000_000, 40_000_000):
         plans.clear()
         est = nw.KNNShapley(3, max_memory=budget, n_jobs=2).fit(X, y)
         same(est.value(X_val, y_val, executor=Here()), est.value(X_val, y_val))
         assert plans
         assert all(plan.working_bytes <= budget for plan in plans)
-    assert max(plan.working_bytes for plan in plans) > 2_000_000  # more is used where more is allowed
+    assert (
+        max(plan.working_bytes for plan in plans) > 2_000_000
+    )  # more is used where more is allowed
     with pytest.raises(ValueError, match="max_memory=1,000 bytes is too little"):
         nw.KNNShapley(3, max_memory=1000).fit(X, y).value(X_val, y_val, executor=Here())
 
@@ -113,7 +122,9 @@ def test_a_shard_that_fails_is_named(rng):
     X_val = np.zeros((200, 1))
     X_val[150] = 4
     est = nw.KNNShapley(metric=bad_metric).fit(X, y)
-    with pytest.raises(RuntimeError, match="A worker failed on validation points 128 to 191: ArithmeticError: four"):
+    with pytest.raises(
+        RuntimeError, match="A worker failed on validation points 128 to 191: ArithmeticError: four"
+    ):
         est.value(X_val, np.zeros(200, dtype=int), executor=Here())
 
 

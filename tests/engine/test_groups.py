@@ -1,4 +1,6 @@
-"""Rows of one group never vote for each other: against the definition, and everywhere a run may go."""
+"""Rows of one group never vote for each other: against the definition, and everywhere a run may
+go.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,16 @@ TASKS = ("classification", "regression")
 
 
 def of_definition(X, y, groups, Q, q, query_groups, *, k, task, utility, semivalue, ties, itself):
-    """Mean over queries of the values in the game of all training rows outside of the query's group."""
+    """Mean over queries of the values in the game of all training rows outside of the query's
+    group.
+    """
     total = np.zeros(len(y))
     for number, (point, label, group) in enumerate(zip(Q, q, query_groups, strict=True)):
         rows = np.flatnonzero((groups != group) & ((np.arange(len(y)) != number) | (not itself)))
         distances = ((X[rows] - point) ** 2).sum(axis=1)
-        game = utility_function(task, utility, distances, y[rows], label, k, len(np.unique(y)), ties)
+        game = utility_function(
+            task, utility, distances, y[rows], label, k, len(np.unique(y)), ties
+        )
         total[rows] += defined_values(game, len(rows), semivalue)
     return total / len(Q)
 
@@ -33,7 +39,9 @@ def make(rng, n, task, n_groups):
 @pytest.mark.parametrize("ties", ["average", "index"])
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("task", TASKS)
-def test_self_valuation_leaves_out_the_whole_group(task, utility, ties, native_code, rng, monkeypatch):
+def test_self_valuation_leaves_out_the_whole_group(
+    task, utility, ties, native_code, rng, monkeypatch
+):
     if not native_code:
         monkeypatch.setattr(native, "library", lambda: None)
     for semivalue in SEMIVALUES[:4]:
@@ -43,7 +51,9 @@ def test_self_valuation_leaves_out_the_whole_group(task, utility, ties, native_c
             est = nw.KNNShapley(k, task, utility, semivalue, ties=ties).fit(X, y)
             game = {"k": k, "task": task, "utility": utility, "semivalue": semivalue, "ties": ties}
             expected = of_definition(X, y, groups, X, y, groups, itself=True, **game)
-            np.testing.assert_allclose(est.value(groups=groups).values, expected, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(
+                est.value(groups=groups).values, expected, rtol=0, atol=1e-12
+            )
 
 
 @pytest.mark.parametrize("utility", UTILITIES)
@@ -105,9 +115,19 @@ def test_copies_in_other_groups_keep_their_own_values():
     X, y = [[0.0], [0.0], [1.0], [2.0]], ["a", "a", "b", "a"]
     v = nw.KNNShapley(1).fit(X, y).value(groups=["g", "h", "g", "h"])
     expected = of_definition(
-        np.array(X), np.array(y), np.array(list("ghgh")), np.array(X), y, np.array(list("ghgh")),
-        k=1, task="classification", utility="soft", semivalue="shapley", ties="average", itself=True,
-    )  # fmt: skip
+        np.array(X),
+        np.array(y),
+        np.array(list("ghgh")),
+        np.array(X),
+        y,
+        np.array(list("ghgh")),
+        k=1,
+        task="classification",
+        utility="soft",
+        semivalue="shapley",
+        ties="average",
+        itself=True,
+    )
     np.testing.assert_allclose(v.values, expected, rtol=0, atol=1e-14)
     assert v.values[0] != v.values[1]
 
@@ -136,7 +156,9 @@ def test_bad_groups_are_refused(rng):
         est.value(groups=groups[:19])
     with pytest.raises(ValueError, match="one group"):
         est.value(groups=np.zeros(20))
-    with pytest.raises(ValueError, match="groups of the training rows and groups of the validation rows"):
+    with pytest.raises(
+        ValueError, match="groups of the training rows and groups of the validation rows"
+    ):
         est.value(X, y, groups=groups)
     with pytest.raises(ValueError, match="groups.*every neighbour"):
         nw.KNNShapley(3, n_candidates=5).fit(X, y).value(groups=groups)

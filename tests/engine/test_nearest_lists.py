@@ -23,7 +23,11 @@ def squared(A, B):
 
 @pytest.mark.parametrize(
     ("n", "size", "task"),
-    [(n, size, task) for n, size in [(2, 5), (30, 7), (300, 40)] for task in ("classification", "regression")]
+    [
+        (n, size, task)
+        for n, size in [(2, 5), (30, 7), (300, 40)]
+        for task in ("classification", "regression")
+    ]
     + [(2500, 20, "classification")],  # through a matrix product, which regression has not
 )
 def test_same_as_a_sort(rng, n, size, task):
@@ -68,9 +72,13 @@ def test_few_exact_keys_are_asked_for(rng):
         asked.append(len(rows))
         return keys[rows].astype(float)
 
-    block = QuantisedKeys(qkeys=keys[None], tolerance=np.zeros(1, np.int32), usable=np.ones(1, bool), exact=[exact])
+    block = QuantisedKeys(
+        qkeys=keys[None], tolerance=np.zeros(1, np.int32), usable=np.ones(1, bool), exact=[exact]
+    )
     lists, nobody = NearestLists(1, 50), np.empty((1, 0), np.int32)
-    block.nearest(np.arange(100_000, dtype=np.int32), nobody, lists.found, least=lists.least, first=0)
+    block.nearest(
+        np.arange(100_000, dtype=np.int32), nobody, lists.found, least=lists.least, first=0
+    )
     assert len(asked) == 1
     assert asked[0] < 100
 
@@ -86,26 +94,42 @@ def test_a_query_that_is_recorded_again_leaves_nothing_of_the_first_time():
 
 @pytest.mark.skipif(not native.available(), reason="the compiled library is not there")
 @pytest.mark.parametrize("source", ["points", "given", "exact"])
-@pytest.mark.parametrize(("n", "size", "least"), [(1, 3, 1), (7, 3, 1), (40, 60, 1), (500, 20, 5), (5000, 20, 20)])
+@pytest.mark.parametrize(
+    ("n", "size", "least"), [(1, 3, 1), (7, 3, 1), (40, 60, 1), (500, 20, 5), (5000, 20, 20)]
+)
 @pytest.mark.parametrize("spread", [0, 2, 1000])  # of the coordinates: all equal, many ties, few
 @pytest.mark.parametrize("n_excluded", [0, 1, 6])
-def test_lists_from_quantised_keys_are_those_of_a_sort(rng, n, size, least, spread, source, n_excluded):
-    first, stop, order = 100, 130, rng.permutation(n).astype(np.int32)  # numbers of queries are part of the hashes
+def test_lists_from_quantised_keys_are_those_of_a_sort(
+    rng, n, size, least, spread, source, n_excluded
+):
+    first, stop, order = (
+        100,
+        130,
+        rng.permutation(n).astype(np.int32),
+    )  # numbers of queries are part of the hashes
     points = rng.integers(0, spread + 1, (n, 3)).astype(np.int16)
     queries = points[rng.integers(0, n, stop - first)].astype(np.float64)
     count = min(n_excluded, n - 1)
-    excluded = np.array([rng.permutation(n)[:count] for _ in range(first, stop)], np.int32).reshape(stop - first, count)
+    excluded = np.array([rng.permutation(n)[:count] for _ in range(first, stop)], np.int32).reshape(
+        stop - first, count
+    )
     keys = squared(queries, points)
-    tolerance = rng.choice([0, 1, 40], stop - first).astype(np.int32)  # by which two keys may be off against each other
+    tolerance = rng.choice([0, 1, 40], stop - first).astype(
+        np.int32
+    )  # by which two keys may be off against each other
     noisy = keys[:, order] + rng.integers(0, tolerance[:, None] + 1, keys.shape)
-    qkeys = np.concatenate([noisy, np.zeros((stop - first, 5))], axis=1).astype(np.int32)  # the rest is never read
+    qkeys = np.concatenate([noisy, np.zeros((stop - first, 5))], axis=1).astype(
+        np.int32
+    )  # the rest is never read
     exact = {
         "points": {"queries": queries, "points": points},
         "given": {"given": keys},
         "exact": {"exact": [row.__getitem__ for row in keys]},
     }[source]
     found, expected = NearestLists(stop, size, least), NearestLists(stop, size, least)
-    block = QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(stop - first, dtype=bool), **exact)
+    block = QuantisedKeys(
+        qkeys=qkeys, tolerance=tolerance, usable=np.ones(stop - first, dtype=bool), **exact
+    )
     block.nearest(order, excluded, found.found.part(slice(first, stop)), least=least, first=first)
     for query, (row, positions) in enumerate(zip(keys, excluded, strict=True), start=first):
         rows = np.delete(np.arange(n), order[positions])

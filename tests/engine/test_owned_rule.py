@@ -16,9 +16,13 @@ def of_definition(X, y, owned, Q, q, *, k, utility, semivalue, ties):
     total = np.zeros(len(y))
     for point, label in zip(Q, q, strict=True):
         distances = ((X - point) ** 2).sum(axis=1).tolist()
-        game = utility_function("classification", utility, distances, y.tolist(), label, k, len(set(y)), ties)
+        game = utility_function(
+            "classification", utility, distances, y.tolist(), label, k, len(set(y)), ties
+        )
         total[candidates] += defined_values(
-            lambda members, game=game: game(tuple(sorted([*always, *(candidates[i] for i in members)]))),
+            lambda members, game=game: game(
+                tuple(sorted([*always, *(candidates[i] for i in members)]))
+            ),
             len(candidates),
             semivalue,
         )
@@ -30,22 +34,36 @@ def of_definition(X, y, owned, Q, q, *, k, utility, semivalue, ties):
 def test_values_agree_with_the_definition(rng, utility, ties):
     for _ in range(10):
         n, n_owned = 8, int(rng.integers(0, 8))
-        X, y = rng.integers(0, 3, (n, 2)).astype(float), np.append([0, 1, 2], rng.integers(0, 3, n - 3))
+        X, y = (
+            rng.integers(0, 3, (n, 2)).astype(float),
+            np.append([0, 1, 2], rng.integers(0, 3, n - 3)),
+        )
         owned = rng.permutation(np.arange(n) < n_owned)
         Q, q, k = rng.integers(0, 3, (2, 2)), rng.integers(0, 3, 2), int(rng.integers(1, 11))
         for semivalue in (*SEMIVALUES, "composite", ("sizes", 0, 2)):
             if semivalue == ("sizes", 0, 2) and n_owned > 7:
                 continue
             est = nw.KNNShapley(k, utility=utility, semivalue=semivalue, ties=ties).fit(X, y)
-            expected = of_definition(X, y, owned, Q, q, k=k, utility=utility, semivalue=semivalue, ties=ties)
+            expected = of_definition(
+                X, y, owned, Q, q, k=k, utility=utility, semivalue=semivalue, ties=ties
+            )
             found = est.value(Q, q, owned=owned).values
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12, err_msg=f"{semivalue} {k} {owned} {X} {y}")
+            np.testing.assert_allclose(
+                found, expected, rtol=0, atol=1e-12, err_msg=f"{semivalue} {k} {owned} {X} {y}"
+            )
 
 
 def test_nothing_owned_is_the_plain_value_and_nothing_beyond_the_kth_owned_row_counts(rng):
-    X, y, Q, q = rng.normal(size=(50, 2)), rng.integers(0, 2, 50), rng.normal(size=(5, 2)), rng.integers(0, 2, 5)
+    X, y, Q, q = (
+        rng.normal(size=(50, 2)),
+        rng.integers(0, 2, 50),
+        rng.normal(size=(5, 2)),
+        rng.integers(0, 2, 5),
+    )
     est = nw.KNNShapley(3).fit(X, y)
-    np.testing.assert_allclose(est.value(Q, q, owned=np.zeros(50, bool)).values, est.value(Q, q).values, atol=1e-14)
+    np.testing.assert_allclose(
+        est.value(Q, q, owned=np.zeros(50, bool)).values, est.value(Q, q).values, atol=1e-14
+    )
     owned = rng.random(50) < 0.5
     for point, label in zip(Q, q, strict=True):
         values = est.value(point[None], [label], owned=owned).values
@@ -66,28 +84,46 @@ def test_searching_by_products_gives_the_same(rng, monkeypatch, decimals):
     plain = est.value(Q, q, owned=owned)
     np.testing.assert_array_equal(searched.values, plain.values)
     np.testing.assert_array_equal(searched.standard_errors, plain.standard_errors)
-    np.testing.assert_allclose(nw.KNNShapley(5).fit(X, y).value(Q, q, owned=owned).values, plain.values, atol=1e-15)
+    np.testing.assert_allclose(
+        nw.KNNShapley(5).fit(X, y).value(Q, q, owned=owned).values, plain.values, atol=1e-15
+    )
 
 
 def test_what_a_batch_brings_adds_up(rng):
     """Efficiency: the utility of all rows minus that of the owned ones."""
-    X, y, Q, q = rng.normal(size=(60, 2)), rng.integers(0, 2, 60), rng.normal(size=(20, 2)), rng.integers(0, 2, 60)[:20]
+    X, y, Q, q = (
+        rng.normal(size=(60, 2)),
+        rng.integers(0, 2, 60),
+        rng.normal(size=(20, 2)),
+        rng.integers(0, 2, 60)[:20],
+    )
     owned = np.arange(60) < 40
     gain = nw.KNNShapley(3, n_classes=2).fit(X, y).value(Q, q, owned=owned).values.sum()
     before = nw.KNNShapley(3, n_classes=2).fit(X[owned], y[owned]).value(Q, q).values.sum()
-    assert np.isclose(before + gain, nw.KNNShapley(3, n_classes=2).fit(X, y).value(Q, q).values.sum(), atol=1e-13)
+    assert np.isclose(
+        before + gain, nw.KNNShapley(3, n_classes=2).fit(X, y).value(Q, q).values.sum(), atol=1e-13
+    )
 
 
 def test_checkpoints_and_executors(rng, tmp_path):
-    X, y, Q, q = rng.normal(size=(300, 4)), rng.integers(0, 3, 300), rng.normal(size=(150, 4)), rng.integers(0, 3, 150)
+    X, y, Q, q = (
+        rng.normal(size=(300, 4)),
+        rng.integers(0, 3, 300),
+        rng.normal(size=(150, 4)),
+        rng.integers(0, 3, 150),
+    )
     owned = rng.random(300) < 0.7
     est = nw.KNNShapley(4).fit(X, y)
     here = est.value(Q, q, owned=owned)
     assert here.n_val == 150
     for _ in range(2):
-        np.testing.assert_array_equal(est.value(Q, q, owned=owned, checkpoint=tmp_path / "c").values, here.values)
+        np.testing.assert_array_equal(
+            est.value(Q, q, owned=owned, checkpoint=tmp_path / "c").values, here.values
+        )
     with ThreadPoolExecutor(2) as executor:
-        np.testing.assert_array_equal(est.value(Q, q, owned=owned, executor=executor).values, here.values)
+        np.testing.assert_array_equal(
+            est.value(Q, q, owned=owned, executor=executor).values, here.values
+        )
     with pytest.raises(ValueError, match="owned"):
         est.value(Q, q, continue_from=here)
 
@@ -109,6 +145,8 @@ def test_what_is_refused(rng):
 
 
 def test_coalitions_larger_than_all_candidates_are_refused(rng):
-    est = nw.KNNShapley(2, semivalue=("sizes", 3, 8)).fit(rng.normal(size=(9, 2)), rng.integers(0, 2, 9))
+    est = nw.KNNShapley(2, semivalue=("sizes", 3, 8)).fit(
+        rng.normal(size=(9, 2)), rng.integers(0, 2, 9)
+    )
     with pytest.raises(ValueError, match="needs that many others; there are 2"):
         est.value([[0.0, 0.0]], [1], owned=np.arange(9) > 2)

@@ -15,19 +15,28 @@ from nearworth.engine.owner_rules import owner_rule
 from nearworth.engine.value import partial_sums
 
 
-def of_definition(X, y, owners, Q, q, *, k, utility, semivalue, ties, groups=None, query_groups=None, itself=False):
+def of_definition(
+    X, y, owners, Q, q, *, k, utility, semivalue, ties, groups=None, query_groups=None, itself=False
+):
     """Mean over queries of the values in the game of all owners, with the rows that may vote."""
-    names, codes = list(dict.fromkeys(owners)), [list(dict.fromkeys(owners)).index(owner) for owner in owners]
+    names, codes = (
+        list(dict.fromkeys(owners)),
+        [list(dict.fromkeys(owners)).index(owner) for owner in owners],
+    )
     total = np.zeros(len(names))
     for number, (point, label) in enumerate(zip(Q, q, strict=True)):
         distances = ((X - point) ** 2).sum(axis=1).tolist()
-        game = utility_function("classification", utility, distances, y.tolist(), label, k, len(set(y)), ties)
+        game = utility_function(
+            "classification", utility, distances, y.tolist(), label, k, len(set(y)), ties
+        )
         allowed = [i for i in range(len(y)) if not (itself and i == number)]
         if groups is not None:
             allowed = [i for i in allowed if groups[i] != query_groups[number]]
         rows = [[i for i in allowed if codes[i] == owner] for owner in range(len(names))]
         total += defined_values(
-            lambda members, rows=rows, game=game: game(tuple(sorted(i for o in members for i in rows[o]))),
+            lambda members, rows=rows, game=game: game(
+                tuple(sorted(i for o in members for i in rows[o]))
+            ),
             len(names),
             semivalue,
         )
@@ -59,12 +68,18 @@ def form(request, monkeypatch):
 def test_values_agree_with_the_definition(rng, form, utility, ties):
     for _ in range(3):
         X, y, owners = make(rng, 10, int(rng.integers(1, 6)))
-        Q, q, k = rng.integers(0, 3, (3, 2)) + 1000.0, rng.integers(0, 3, 3), int(rng.integers(1, 7))
+        Q, q, k = (
+            rng.integers(0, 3, (3, 2)) + 1000.0,
+            rng.integers(0, 3, 3),
+            int(rng.integers(1, 7)),
+        )
         for semivalue in ("shapley", "banzhaf", "loo", ("beta", 4, 1), "composite"):
             game = {"k": k, "utility": utility, "semivalue": semivalue, "ties": ties}
             est = nw.KNNShapley(k, utility=utility, semivalue=semivalue, ties=ties).fit(X, y)
             expected = of_definition(X, y, owners, Q, q, **game)
-            np.testing.assert_allclose(found(est.value_owners(owners, Q, q)), expected, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(
+                found(est.value_owners(owners, Q, q)), expected, rtol=0, atol=1e-12
+            )
 
 
 @pytest.mark.parametrize("utility", UTILITIES)
@@ -72,30 +87,50 @@ def test_a_training_set_valued_on_itself_with_and_without_groups(rng, form, util
     for _ in range(4):
         X, y, owners = make(rng, 9, 3)
         groups, k = rng.integers(0, 3, 9), int(rng.integers(1, 5))
-        game = {"k": k, "utility": utility, "semivalue": "shapley", "ties": "average", "itself": True}
+        game = {
+            "k": k,
+            "utility": utility,
+            "semivalue": "shapley",
+            "ties": "average",
+            "itself": True,
+        }
         est = nw.KNNShapley(k, utility=utility).fit(X, y)
         np.testing.assert_allclose(
-            found(est.value_owners(owners)), of_definition(X, y, owners, X, y, **game), rtol=0, atol=1e-12
+            found(est.value_owners(owners)),
+            of_definition(X, y, owners, X, y, **game),
+            rtol=0,
+            atol=1e-12,
         )
         expected = of_definition(X, y, owners, X, y, groups=groups, query_groups=groups, **game)
-        np.testing.assert_allclose(found(est.value_owners(owners, groups=groups)), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            found(est.value_owners(owners, groups=groups)), expected, rtol=0, atol=1e-12
+        )
 
 
 def of_counts(points, y, owners, n_neighbors, semivalue):
-    """Values for a query at 0 with label 1 and points at or beyond it, in exact fractions of counts of rows."""
+    """Values for a query at 0 with label 1 and points at or beyond it, in exact fractions of counts
+    of rows.
+    """
     n_owners = int(owners.max()) + 1
     blocks = []
     for point in np.unique(points):
         tied = points == point
         matches = owners[tied & (y == 1)]
-        blocks.append((np.bincount(owners[tied], minlength=n_owners), np.bincount(matches, minlength=n_owners)))
+        blocks.append(
+            (
+                np.bincount(owners[tied], minlength=n_owners),
+                np.bincount(matches, minlength=n_owners),
+            )
+        )
     return defined_values(utility_of_owners(blocks, n_neighbors), n_owners, semivalue)
 
 
 @pytest.mark.parametrize("n_points", [1, 3])
 @pytest.mark.parametrize("first_rows", [[1], [149], [75], [1, 75], [1, 2, 3]])
 def test_many_tied_rows_for_every_number_of_neighbours(rng, form, n_points, first_rows):
-    """Owners from 1 row to nearly all, and K from 1 to all rows: no law may vanish because its first term does."""
+    """Owners from 1 row to nearly all, and K from 1 to all rows: no law may vanish because its
+    first term does.
+    """
     n = 150
     owners = np.searchsorted(first_rows, np.arange(n), side="right")
     points, y = rng.integers(0, n_points, n).astype(float), rng.integers(0, 2, n)
@@ -113,7 +148,11 @@ def test_thousands_of_tied_rows(rng, form):
     n = 3000
     owners = (rng.random(n) < 0.9).astype(int)
     y = rng.integers(0, 2, n)
-    values = nw.KNNShapley(3, utility="original").fit(np.zeros((n, 1)), y).value_owners(owners, [[0.0]], [1])
+    values = (
+        nw.KNNShapley(3, utility="original")
+        .fit(np.zeros((n, 1)), y)
+        .value_owners(owners, [[0.0]], [1])
+    )
     expected = of_counts(np.zeros(n), y, owners, 3, "shapley")
     np.testing.assert_allclose([values[0].total, values[1].total], expected, rtol=0, atol=1e-12)
 
@@ -132,16 +171,21 @@ def test_efficiency_symmetry_and_copies(rng):
     Q, q = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
     owners = np.repeat(["a", "b", "c"], 20)
     est = nw.KNNShapley(3).fit(X, y)
-    assert np.isclose(found(est.value_owners(owners, Q, q)).sum(), est.value(Q, q).values.sum(), atol=1e-13)
+    assert np.isclose(
+        found(est.value_owners(owners, Q, q)).sum(), est.value(Q, q).values.sum(), atol=1e-13
+    )
     twins = nw.KNNShapley(3).fit(np.vstack([X, X[:20]]), np.append(y, y[:20]))
     both = twins.value_owners(np.append(owners, ["d"] * 20), Q, q)
     assert np.isclose(both["a"].total, both["d"].total, atol=1e-13)
     many = nw.KNNShapley(3).fit(np.vstack([X, *[X[:20]] * 9]), np.append(y, np.tile(y[:20], 9)))
     more = nw.KNNShapley(3).fit(np.vstack([X, *[X[:20]] * 2]), np.append(y, np.tile(y[:20], 2)))
     values = [
-        est.value_owners(np.append(owners, ["a"] * (len(est.training_set_.labels) - 60)), Q, q) for est in (many, more)
+        est.value_owners(np.append(owners, ["a"] * (len(est.training_set_.labels) - 60)), Q, q)
+        for est in (many, more)
     ]
-    np.testing.assert_allclose(found(values[0]), found(values[1]), rtol=0, atol=1e-13)  # K copies are all that count
+    np.testing.assert_allclose(
+        found(values[0]), found(values[1]), rtol=0, atol=1e-13
+    )  # K copies are all that count
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan", "precomputed"])
@@ -167,11 +211,15 @@ def test_standard_errors_are_those_of_single_validation_points(rng):
     Q, q, w = rng.normal(size=(9, 3)), rng.integers(0, 2, 9), rng.random(9)
     est = nw.KNNShapley(3, standard_errors=True).fit(X, y)
     values = est.value_owners(owners, Q, q, w)
-    single = np.array([found(est.value_owners(owners, Q[i : i + 1], q[i : i + 1])) for i in range(9)])
+    single = np.array(
+        [found(est.value_owners(owners, Q[i : i + 1], q[i : i + 1])) for i in range(9)]
+    )
     mean = w @ single / w.sum()
     expected = np.sqrt(9 / 8 * (w[:, None] ** 2 * (single - mean) ** 2).sum(axis=0)) / w.sum()
     np.testing.assert_allclose(found(values), mean, atol=1e-14)
-    np.testing.assert_allclose([value.standard_error for value in values.values()], expected, atol=1e-14)
+    np.testing.assert_allclose(
+        [value.standard_error for value in values.values()], expected, atol=1e-14
+    )
 
 
 def test_threads_memory_checkpoints_and_executors_give_the_same_bits(rng, tmp_path):
@@ -181,11 +229,15 @@ def test_threads_memory_checkpoints_and_executors_give_the_same_bits(rng, tmp_pa
     est = nw.KNNShapley(5, n_jobs=2, max_memory="3MB").fit(X, y)
     np.testing.assert_array_equal(found(est.value_owners(owners, Q, q)), here)
     for _ in range(2):
-        np.testing.assert_array_equal(found(est.value_owners(owners, Q, q, checkpoint=tmp_path / "c")), here)
+        np.testing.assert_array_equal(
+            found(est.value_owners(owners, Q, q, checkpoint=tmp_path / "c")), here
+        )
     with pytest.raises(ValueError, match="checkpoint"):
         est.value_owners(owners[::-1], Q, q, checkpoint=tmp_path / "c")
     with ThreadPoolExecutor(2) as executor:
-        np.testing.assert_array_equal(found(est.value_owners(owners, Q, q, executor=executor)), here)
+        np.testing.assert_array_equal(
+            found(est.value_owners(owners, Q, q, executor=executor)), here
+        )
     done = []
     nw.KNNShapley(5, progress=lambda a, b: done.append((a, b))).fit(X, y).value_owners(owners, Q, q)
     assert done[-1] == (200, 200)
@@ -219,9 +271,13 @@ def test_what_cannot_be_exact_is_refused(rng, parameters, message):
 def test_more_neighbours_than_rows_cost_nothing(rng):
     X, y, owners = make(rng, 12, 4)
     for utility in UTILITIES:
-        found_ = found(nw.KNNShapley(10**6, utility=utility).fit(X, y).value_owners(owners, X[:2], y[:2]))
+        found_ = found(
+            nw.KNNShapley(10**6, utility=utility).fit(X, y).value_owners(owners, X[:2], y[:2])
+        )
         game = {"k": 10**6, "utility": utility, "semivalue": "shapley", "ties": "average"}
-        np.testing.assert_allclose(found_, of_definition(X, y, owners, X[:2], y[:2], **game), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            found_, of_definition(X, y, owners, X[:2], y[:2], **game), rtol=0, atol=1e-12
+        )
 
 
 def test_wrong_owners_are_refused(rng):
@@ -235,7 +291,9 @@ def test_wrong_owners_are_refused(rng):
 
 
 def test_random_orders_are_unbiased_with_honest_standard_errors(rng):
-    """Against exact values: the standard errors of the sampled values cover validation points and orders."""
+    """Against exact values: the standard errors of the sampled values cover validation points and
+    orders.
+    """
     X, y = rng.normal(size=(120, 3)), rng.integers(0, 3, 120)
     Q, q = rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
     owners = rng.integers(0, 12, 120)
@@ -245,9 +303,13 @@ def test_random_orders_are_unbiased_with_honest_standard_errors(rng):
     assert (np.abs(found(sampled) - found(exact)) < 4 * errors).all()
     assert "8 random orders" in sampled.how
     assert "not exact" in sampled.how
-    again = nw.KNNShapley(3, random_state=0, n_jobs=1).fit(X, y).value_owners(owners, Q, q, n_orders=8)
+    again = (
+        nw.KNNShapley(3, random_state=0, n_jobs=1).fit(X, y).value_owners(owners, Q, q, n_orders=8)
+    )
     assert found(again).tolist() == found(sampled).tolist()
-    assert found(sampled).sum() == pytest.approx(found(exact).sum(), abs=1e-12)  # every order shares out the whole
+    assert found(sampled).sum() == pytest.approx(
+        found(exact).sum(), abs=1e-12
+    )  # every order shares out the whole
 
 
 def test_equal_validation_rows_get_orders_of_their_own(rng):
@@ -263,7 +325,10 @@ def test_equal_validation_rows_get_orders_of_their_own(rng):
 
 def test_random_orders_are_the_same_in_any_part_of_a_run(rng, tmp_path):
     X, y, owners = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.integers(0, 12, 60)
-    Q, q = np.repeat(rng.normal(size=(50, 2)), 4, axis=0), np.repeat(rng.integers(0, 3, 50), 4)  # 200: four leaves
+    Q, q = (
+        np.repeat(rng.normal(size=(50, 2)), 4, axis=0),
+        np.repeat(rng.integers(0, 3, 50), 4),
+    )  # 200: four leaves
     est = nw.KNNShapley(3, random_state=5, n_jobs=1).fit(X, y)
     for rows in ((Q, q), (None, None)):
         here = list(est.value_owners(owners, *rows, n_orders=2).values())
@@ -271,15 +336,23 @@ def test_random_orders_are_the_same_in_any_part_of_a_run(rng, tmp_path):
         assert list(other.value_owners(owners, *rows, n_orders=2).values()) == here
         folder = tmp_path / ("itself" if rows[0] is None else "queries")
         for _ in range(2):
-            assert list(est.value_owners(owners, *rows, n_orders=2, checkpoint=folder).values()) == here
+            assert (
+                list(est.value_owners(owners, *rows, n_orders=2, checkpoint=folder).values())
+                == here
+            )
         with ThreadPoolExecutor(2) as executor:
-            assert list(est.value_owners(owners, *rows, n_orders=2, executor=executor).values()) == here
+            assert (
+                list(est.value_owners(owners, *rows, n_orders=2, executor=executor).values())
+                == here
+            )
         other = nw.KNNShapley(3, random_state=6).fit(X, y)
         assert list(other.value_owners(owners, *rows, n_orders=2).values()) != here
 
 
 def test_orders_go_by_the_position_in_the_whole_run(rng):
-    """Sums over two parts of the validation points are those of one run; a part of a part keeps its positions."""
+    """Sums over two parts of the validation points are those of one run; a part of a part keeps its
+    positions.
+    """
     X, y, owners = rng.normal(size=(30, 2)), rng.integers(0, 3, 30), rng.integers(0, 6, 30)
     Q, q = np.repeat([[0.1, 0.2]], 128, axis=0), np.zeros(128, dtype=int)
     est = nw.KNNShapley(3).fit(X, y)

@@ -1,4 +1,6 @@
-"""The memory plan: each owner of arrays states their bytes, and the statements are compared with what is allocated."""
+"""The memory plan: each owner of arrays states their bytes, and the statements are compared with
+what is allocated.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,11 @@ def close(stated, found, share=0.1):
 
 @pytest.mark.parametrize("spread", [False, True])
 def test_sums(spread):
-    close(Leaf.bytes(N, spread=spread, with_ends=False), allocated(lambda: Leaf(N, spread=spread))[0], share=0.0)
+    close(
+        Leaf.bytes(N, spread=spread, with_ends=False),
+        allocated(lambda: Leaf(N, spread=spread))[0],
+        share=0.0,
+    )
 
 
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo", ("beta", 4.0, 1.0)])
@@ -51,23 +57,33 @@ def test_coefficients(game, rest, semivalue):
     close(8 * making * N, peak, share=0.2)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])  # whose rows are converted, so that they are copied
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "cosine"]
+)  # whose rows are converted, so that they are copied
 @pytest.mark.parametrize("single", [False, True])
 def test_products(rng, single, metric):
-    keys = nw.KNNShapley(metric=metric).fit(rng.normal(size=(N, D)), rng.integers(0, 3, N)).training_set_.keys
+    keys = (
+        nw.KNNShapley(metric=metric)
+        .fit(rng.normal(size=(N, D)), rng.integers(0, 3, N))
+        .training_set_.keys
+    )
     query, every = rng.normal(size=(1, D)), np.arange(N, dtype=np.int32)
     space = np.empty((1, N), dtype=np.int32)
 
     def make():
         products = keys.products(single=single)
-        products(query, every, every, space, single=single)  # what products need is made when they are first asked
+        products(
+            query, every, every, space, single=single
+        )  # what products need is made when they are first asked
         return products
 
     make()
     stays, peak = allocated(make)
     stated = products_memory(N, D, copied=single and keys.converted)
     assert stays <= stated.shared
-    assert peak <= stated.preparing + stated.shared + stated.per_thread + stated.per_query + 3_000_000  # a sample
+    assert (
+        peak <= stated.preparing + stated.shared + stated.per_thread + stated.per_query + 3_000_000
+    )  # a sample
     assert stated.shared <= 3 * stays
 
 
@@ -89,12 +105,21 @@ def test_evaluators(rng, task):
 
 @pytest.mark.parametrize("standard_errors", [False, True])
 @pytest.mark.parametrize(
-    "parameters", [{}, {"task": "regression"}, {"metric": "manhattan"}, {"n_candidates": 20}, {"utility": "original"}]
+    "parameters",
+    [
+        {},
+        {"task": "regression"},
+        {"metric": "manhattan"},
+        {"n_candidates": 20},
+        {"utility": "original"},
+    ],
 )
 def test_the_plan_is_an_upper_bound_and_not_a_wild_one(rng, parameters, standard_errors):
     X, y = rng.normal(size=(N, D)), rng.integers(0, 3, N)
     X_val, y_val = rng.normal(size=(70, D)), rng.integers(0, 3, 70)
-    est = nw.KNNShapley(5, n_jobs=1, standard_errors=standard_errors, max_memory="80MB", **parameters).fit(X, y)
+    est = nw.KNNShapley(
+        5, n_jobs=1, standard_errors=standard_errors, max_memory="80MB", **parameters
+    ).fit(X, y)
     est.value(X_val[:9], y_val[:9])  # imports and compilation are not our work
     planned = est.plan(70).working_bytes
     _, peak = allocated(lambda: est.value(X_val, y_val))
@@ -123,7 +148,8 @@ def test_leave_one_out_ranks_enough_for_the_players_there_are(rng):
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
     assert nw.KNNShapley(n_candidates=59).fit(X, y).value().error_bound == 0.0
     np.testing.assert_array_equal(
-        nw.KNNShapley(n_candidates=59).fit(X, y).value().values, nw.KNNShapley().fit(X, y).value().values
+        nw.KNNShapley(n_candidates=59).fit(X, y).value().values,
+        nw.KNNShapley().fit(X, y).value().values,
     )
 
 

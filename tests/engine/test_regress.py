@@ -66,7 +66,9 @@ def reference(keys, y, y_val, ties, *parameters):
 
 
 def close(values, expected):
-    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-13 * max(1.0, np.abs(expected).max()))
+    np.testing.assert_allclose(
+        values, expected, rtol=0, atol=1e-13 * max(1.0, np.abs(expected).max())
+    )
 
 
 def estimator(k=5, **parameters):
@@ -98,7 +100,9 @@ def test_hostile_keys(keys, utility, ties, rng):
 @pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("utility", ["soft", "original"])
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", ("beta", 4, 1), "loo"])
-@pytest.mark.parametrize(("n", "k"), [(1, 1), (1, 5), (2, 1), (2, 5), (3, 2), (24, 30), (25, 3), (60, 60)])
+@pytest.mark.parametrize(
+    ("n", "k"), [(1, 1), (1, 5), (2, 1), (2, 5), (3, 2), (24, 30), (25, 3), (60, 60)]
+)
 def test_few_points(n, k, semivalue, utility, rng):
     y, y_val = rng.normal(size=n), rng.normal(size=40)
     D = rng.integers(0, 1 + n // 2, (40, n)).astype(float)
@@ -121,7 +125,9 @@ def test_a_point_takes_no_part_in_its_own_game(keys, ties, rng):
     close(v.contributions, expected)
     close(v.values, expected.mean(axis=0))
     assert not np.diag(v.contributions).any()
-    np.testing.assert_array_equal(estimator(ties=ties).fit(D, y).value().values, v.values)  # in blocks of queries
+    np.testing.assert_array_equal(
+        estimator(ties=ties).fit(D, y).value().values, v.values
+    )  # in blocks of queries
 
 
 @pytest.mark.usefixtures("form")
@@ -141,7 +147,9 @@ def test_distances_far_from_the_origin(offset, dtype, rng):
 @pytest.mark.parametrize("keys", ["random", "few values", "one cell"])
 @pytest.mark.parametrize("utility", ["soft", "original"])
 def test_blocks_of_queries_do_not_show(keys, utility, rng):
-    """Sums made in compiled code, for blocks of any size, have the bits of sums over single queries."""
+    """Sums made in compiled code, for blocks of any size, have the bits of sums over single
+    queries.
+    """
     D, y, y_val = KEYS[keys](rng, (70, N)), rng.normal(size=N), rng.normal(size=70)
     weights = rng.random(70)
     est = estimator(utility=utility).fit(None, y)
@@ -252,7 +260,9 @@ def test_the_plan_is_an_upper_bound(standard_errors, rng):
     n = 50_000
     X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
     X_val, y_val = rng.normal(size=(12, 3)), rng.normal(size=12)
-    est = nw.KNNShapley(5, "regression", n_jobs=1, standard_errors=standard_errors, max_memory="80MB").fit(X, y)
+    est = nw.KNNShapley(
+        5, "regression", n_jobs=1, standard_errors=standard_errors, max_memory="80MB"
+    ).fit(X, y)
     est.value(X_val[:2], y_val[:2])
     planned = est.plan(12).working_bytes
     _, peak = allocated(lambda: est.value(X_val, y_val))

@@ -1,4 +1,6 @@
-"""Votes within a radius, and votes weighed by distance: against the definition, and everywhere a run may go."""
+"""Votes within a radius, and votes weighed by distance: against the definition, and everywhere a
+run may go.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,11 @@ def by_weight(distances, labels, label, *, k, utility, n_classes, ties):
 def test_radius_agrees_with_the_definition(rng):
     for _ in range(8):
         X, y = rng.integers(0, 4, (8, 2)).astype(float), np.append([0, 1, 2], rng.integers(0, 3, 5))
-        Q, q, radius = rng.integers(0, 4, (3, 2)), rng.integers(0, 3, 3), float(rng.choice([0.5, 1, 2, 9]))
+        Q, q, radius = (
+            rng.integers(0, 4, (3, 2)),
+            rng.integers(0, 3, 3),
+            float(rng.choice([0.5, 1, 2, 9])),
+        )
         for semivalue in (*SEMIVALUES, "composite"):
             expected = np.zeros(8)
             for point, label in zip(Q, q, strict=True):
@@ -64,16 +70,26 @@ def test_radius_is_the_formula_of_the_paper(rng):
     inside, u = np.sqrt((X**2).sum(axis=1)) <= 1.0, (y == 1).astype(float)
     n, total = inside.sum(), u[inside].sum()
     harmonic = (1.0 / np.arange(1, n + 1)).sum()
-    expected = np.where(inside, u / n + (harmonic - 1) * (n * u - total) / (n * (n - 1)) - 1 / (2 * n), 0.0)
+    expected = np.where(
+        inside, u / n + (harmonic - 1) * (n * u - total) / (n * (n - 1)) - 1 / (2 * n), 0.0
+    )
     np.testing.assert_allclose(values, expected, atol=1e-14)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine", "manhattan", "precomputed"])
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "sqeuclidean", "cosine", "manhattan", "precomputed"]
+)
 def test_any_metric_and_large_sets(rng, metric):
-    """Above 128 rows Euclidean distances go through a matrix product; grid points lie on the radius."""
+    """Above 128 rows Euclidean distances go through a matrix product; grid points lie on the
+    radius.
+    """
     X, y = rng.integers(-3, 4, (600, 3)).astype(float), rng.integers(0, 3, 600)
     X[~X.any(axis=1)] = 1.0
-    Q, q, radius = rng.integers(1, 4, (30, 3)).astype(float), rng.integers(0, 3, 30), {"cosine": 0.2}.get(metric, 3.0)
+    Q, q, radius = (
+        rng.integers(1, 4, (30, 3)).astype(float),
+        rng.integers(0, 3, 30),
+        {"cosine": 0.2}.get(metric, 3.0),
+    )
     from sklearn.metrics import pairwise_distances
 
     D = pairwise_distances(Q, X, "manhattan" if metric == "precomputed" else metric)
@@ -84,7 +100,11 @@ def test_any_metric_and_large_sets(rng, metric):
         return
     near = np.abs(D - radius) < 1e-9  # rounding must not decide
     D[near] = radius
-    found = nw.KNNShapley(radius=radius + 1e-12, metric=metric, standard_errors=True).fit(X, y).value(Q, q)
+    found = (
+        nw.KNNShapley(radius=radius + 1e-12, metric=metric, standard_errors=True)
+        .fit(X, y)
+        .value(Q, q)
+    )
     np.testing.assert_allclose(found.values, given.value(D, q).values, rtol=0, atol=1e-14)
     alone = nw.KNNShapley(radius=radius + 1e-12, metric=metric).fit(X, y).value(Q, q)
     np.testing.assert_allclose(alone.values, found.values, rtol=0, atol=1e-15)
@@ -98,13 +118,22 @@ def test_a_point_on_the_radius_is_within_it(rng):
 
 
 def private(**parameters):
-    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'nearworth[privacy]'")
+    pytest.importorskip(
+        "dp_accounting", reason="dp-accounting is not installed: pip install 'nearworth[privacy]'"
+    )
     return nw.KNNShapley(radius=2.0, n_classes=3, privacy=(1.0, 1e-5), **parameters)
 
 
 def test_private_values_are_those_of_counts_with_noise(rng, monkeypatch):
-    """The values of the definition, with noise on the numbers of other voters and of matches among them."""
-    X, y, Q, q = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.normal(size=(4, 2)), rng.integers(0, 3, 4)
+    """The values of the definition, with noise on the numbers of other voters and of matches among
+    them.
+    """
+    X, y, Q, q = (
+        rng.normal(size=(60, 2)),
+        rng.integers(0, 3, 60),
+        rng.normal(size=(4, 2)),
+        rng.integers(0, 3, 4),
+    )
     plain = nw.KNNShapley(radius=2.0, n_classes=3).fit(X, y).value(Q, q)
     with monkeypatch.context() as patched:
         patched.setattr("nearworth.engine.plan.privacy_noise", lambda *_: 1e-9)
@@ -119,38 +148,66 @@ def test_private_values_are_those_of_counts_with_noise(rng, monkeypatch):
 
 
 def test_noise_is_what_the_analytic_gaussian_mechanism_needs():
-    """Balle & Wang 2018 give the least deviation in closed form; a row moves 2 counts of each of 50 queries by one."""
+    """Balle & Wang 2018 give the least deviation in closed form; a row moves 2 counts of each of 50
+    queries by one.
+    """
     from scipy.special import ndtr
 
     from nearworth.engine.rules import privacy_noise
 
-    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'nearworth[privacy]'")
+    pytest.importorskip(
+        "dp_accounting", reason="dp-accounting is not installed: pip install 'nearworth[privacy]'"
+    )
     for epsilon, delta in ((1.0, 1e-5), (0.5, 1e-6)):
         noise = privacy_noise((epsilon, delta), 50) / np.sqrt(2 * 50)
-        spent = ndtr(0.5 / noise - epsilon * noise) - np.exp(epsilon) * ndtr(-0.5 / noise - epsilon * noise)
+        spent = ndtr(0.5 / noise - epsilon * noise) - np.exp(epsilon) * ndtr(
+            -0.5 / noise - epsilon * noise
+        )
         assert delta * 0.99 < spent <= delta * 1.001
 
 
 def test_a_row_gets_the_same_noise_in_any_part_of_a_run(rng, tmp_path):
-    X, y, Q, q = rng.normal(size=(300, 2)), rng.integers(0, 3, 300), rng.normal(size=(130, 2)), rng.integers(0, 3, 130)
+    X, y, Q, q = (
+        rng.normal(size=(300, 2)),
+        rng.integers(0, 3, 300),
+        rng.normal(size=(130, 2)),
+        rng.integers(0, 3, 130),
+    )
     est = private(random_state=3).fit(X, y)
     whole = est.value(Q, q).values
-    np.testing.assert_array_equal(private(random_state=3, n_jobs=1).fit(X, y).value(Q, q).values, whole)
+    np.testing.assert_array_equal(
+        private(random_state=3, n_jobs=1).fit(X, y).value(Q, q).values, whole
+    )
     with ThreadPoolExecutor(2) as executor:
-        np.testing.assert_array_equal(est.value(Q, q, executor=executor, scratch=tmp_path).values, whole)
+        np.testing.assert_array_equal(
+            est.value(Q, q, executor=executor, scratch=tmp_path).values, whole
+        )
     fresh = private().fit(X, y)
-    assert not np.array_equal(fresh.value(Q, q).values, fresh.value(Q, q).values)  # without a seed, a secret one
+    assert not np.array_equal(
+        fresh.value(Q, q).values, fresh.value(Q, q).values
+    )  # without a seed, a secret one
 
 
 def test_noise_is_not_used_twice_with_one_seed(rng):
-    """The difference of two runs with the same noise would tell the counts of other rows exactly."""
-    X, y, Q, q = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.normal(size=(9, 2)), rng.integers(0, 3, 9)
+    """The difference of two runs with the same noise would tell the counts of other rows
+    exactly.
+    """
+    X, y, Q, q = (
+        rng.normal(size=(60, 2)),
+        rng.integers(0, 3, 60),
+        rng.normal(size=(9, 2)),
+        rng.integers(0, 3, 9),
+    )
     X[-1] = 1e6  # within no radius: the counts are the same without it
     y[-1] = y[0]
-    with_it, without = (private(random_state=1).fit(X[:n], y[:n]).value(Q, q).values for n in (60, 59))
+    with_it, without = (
+        private(random_state=1).fit(X[:n], y[:n]).value(Q, q).values for n in (60, 59)
+    )
     assert not np.allclose(with_it[:59], without)
     seeds = [private(random_state=1).fit(X, y).plan(n_val).method.rule.seed for n_val in (8, 9, 9)]
-    assert seeds[0] != seeds[1] == seeds[2]  # other deviations, which would be multiples of the same noise
+    assert (
+        seeds[0] != seeds[1] == seeds[2]
+    )  # other deviations, which would be multiples of the same noise
 
 
 def test_equal_validation_rows_have_noise_of_their_own():
@@ -161,7 +218,9 @@ def test_equal_validation_rows_have_noise_of_their_own():
 
 
 def test_points_with_equal_checksums_have_noise_of_their_own():
-    """CRC-32 is the same for these two points; with the same noise, the difference of their counts would be exact."""
+    """CRC-32 is the same for these two points; with the same noise, the difference of their counts
+    would be exact.
+    """
     one, other = 36.63447, 5.7315941
     est = private(random_state=1).fit([[one], [other]] * 20, np.zeros(40, dtype=int))
     kept = est.value([[one], [other]], [0, 0], contributions=[0, 1]).contributions
@@ -178,13 +237,17 @@ def test_what_privacy_cannot_have(rng):
 
 @pytest.mark.skipif(not native.available(), reason="needs compiled code")
 def test_rows_certainly_within_the_radius_need_no_exact_distance(rng, monkeypatch):
-    """Of 3,000 rows half are within; exact distances are computed for the few between two limits."""
+    """Of 3,000 rows half are within; exact distances are computed for the few between two
+    limits.
+    """
     X, y = rng.normal(size=(3000, 8)), rng.integers(0, 2, 3000)
     n_open, limits = [], RadiusRule.limits
 
     def counted(self, problem, block):
         sure, possible = limits(self, problem, block)
-        n_open.append(np.count_nonzero((block.qkeys >= sure[:, None]) & (block.qkeys <= possible[:, None])))
+        n_open.append(
+            np.count_nonzero((block.qkeys >= sure[:, None]) & (block.qkeys <= possible[:, None]))
+        )
         return sure, possible
 
     monkeypatch.setattr(RadiusRule, "limits", counted)
@@ -193,11 +256,15 @@ def test_rows_certainly_within_the_radius_need_no_exact_distance(rng, monkeypatc
     assert n_open
     assert sum(n_open) < 0.05 * 20 * 3000
     distances = np.sqrt(((X[:20, None] + 0.01 - X) ** 2).sum(axis=2))
-    precomputed = nw.KNNShapley(radius=4.0, metric="precomputed").fit(None, y).value(distances, y[:20])
+    precomputed = (
+        nw.KNNShapley(radius=4.0, metric="precomputed").fit(None, y).value(distances, y[:20])
+    )
     np.testing.assert_allclose(found, precomputed.values, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("tiny", [1.0, 1e-160])  # with tiny numbers, exact keys are scaled and come from a function
+@pytest.mark.parametrize(
+    "tiny", [1.0, 1e-160]
+)  # with tiny numbers, exact keys are scaled and come from a function
 @pytest.mark.parametrize("radius", [2.0, 1e200])
 def test_sums_of_blocks_are_those_of_single_queries(rng, tiny, radius):
     """To the bit, with weights, groups and queries beyond what products serve for."""
@@ -228,7 +295,9 @@ def test_the_largest_key_within_a_radius(rng, metric):
             near = np.array([[largest, math.nextafter(largest, math.inf)]])
             inside, beyond = keys.as_distances(near, points[:1])[0].tolist()
             assert inside <= radius
-            assert beyond > radius or (beyond == radius < 1e-292)  # distances so small are rounded once more
+            assert beyond > radius or (
+                beyond == radius < 1e-292
+            )  # distances so small are rounded once more
 
 
 def test_rows_at_the_edge_of_a_radius_are_told_apart(rng):
@@ -281,8 +350,12 @@ def test_weights_agree_with_the_definition(rng, utility, ties):
                 game = by_weight(distances, y, label, k=k, utility=utility, n_classes=3, ties=ties)
                 expected += defined_values(game, 7, semivalue) / 2
             for weights in ("distance", inverse):
-                est = nw.KNNShapley(k, utility=utility, ties=ties, semivalue=semivalue, weights=weights)
-                np.testing.assert_allclose(est.fit(X, y).value(Q, q).values, expected, rtol=0, atol=1e-12)
+                est = nw.KNNShapley(
+                    k, utility=utility, ties=ties, semivalue=semivalue, weights=weights
+                )
+                np.testing.assert_allclose(
+                    est.fit(X, y).value(Q, q).values, expected, rtol=0, atol=1e-12
+                )
 
 
 def test_equal_weights_are_the_plain_value(rng):
@@ -290,12 +363,15 @@ def test_equal_weights_are_the_plain_value(rng):
     for parameters in ({}, {"utility": "original"}, {"metric": "cosine"}):
         weighted = nw.KNNShapley(3, weights=np.ones_like, **parameters).fit(X, y)
         np.testing.assert_allclose(
-            weighted.value().values, nw.KNNShapley(3, **parameters).fit(X, y).value().values, atol=1e-14
+            weighted.value().values,
+            nw.KNNShapley(3, **parameters).fit(X, y).value().values,
+            atol=1e-14,
         )
 
 
 @pytest.mark.parametrize(
-    "numbers", [np.array([[3, 4], [1, 0], [-2, 1]]), np.array([[0.3, 0.41], [1.0, 0.07], [-0.2, 0.1]])]
+    "numbers",
+    [np.array([[3, 4], [1, 0], [-2, 1]]), np.array([[0.3, 0.41], [1.0, 0.07], [-0.2, 0.1]])],
 )
 def test_distances_of_cosine_keys(numbers):
     from sklearn.metrics import pairwise_distances
@@ -305,7 +381,9 @@ def test_distances_of_cosine_keys(numbers):
             numbers = np.column_stack([numbers, numbers[:, ::-1], numbers[:, 0] ** 2])
         keys = make_keys(numbers, metric, None)
         distances = keys.as_distances(keys(numbers), numbers)
-        np.testing.assert_allclose(distances, pairwise_distances(numbers, metric=metric), atol=1e-10)
+        np.testing.assert_allclose(
+            distances, pairwise_distances(numbers, metric=metric), atol=1e-10
+        )
 
 
 @pytest.mark.parametrize(

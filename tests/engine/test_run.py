@@ -18,15 +18,24 @@ from nearworth.engine.classify import ClassificationEvaluator
 
 @pytest.fixture
 def problem(rng):
-    return rng.integers(0, 9, (500, 3)), rng.integers(0, 3, 500), rng.integers(0, 9, (200, 3)), rng.integers(0, 3, 200)
+    return (
+        rng.integers(0, 9, (500, 3)),
+        rng.integers(0, 3, 500),
+        rng.integers(0, 9, (200, 3)),
+        rng.integers(0, 3, 200),
+    )
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine", "correlation", "manhattan", "mahalanobis"])
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "cosine", "correlation", "manhattan", "mahalanobis"]
+)
 def test_the_budget_never_shows_in_the_values(problem, task, metric):
     X, y, X_val, y_val = problem
     params = {"VI": np.linalg.inv(np.cov(X.T))} if metric == "mahalanobis" else None
-    est = nw.KNNShapley(5, task=task, metric=metric, metric_params=params, standard_errors=True).fit(X, y)
+    est = nw.KNNShapley(
+        5, task=task, metric=metric, metric_params=params, standard_errors=True
+    ).fit(X, y)
     expected = est.value(X_val, y_val)
     batches = set()
     for budget in ("320kB", "450kB", "700kB", "1MB", "1GB"):
@@ -42,12 +51,16 @@ def test_the_budget_never_shows_in_the_values(problem, task, metric):
 @pytest.mark.parametrize("semivalue", ["shapley", ("beta", 4, 1)])
 @pytest.mark.parametrize("task", ["classification", "regression"])
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize(("n", "budget"), [(20_000, 20_000_000), (3_000, 60_000_000), (60_000, 60_000_000)])
+@pytest.mark.parametrize(
+    ("n", "budget"), [(20_000, 20_000_000), (3_000, 60_000_000), (60_000, 60_000_000)]
+)
 def test_max_memory_is_kept(rng, task, semivalue, standard_errors, tied, n, budget):
     X, X_val = rng.normal(size=(n, 2)), rng.normal(size=(150, 2))
     if tied:
         X, X_val = np.round(X), np.round(X_val)
-    est = nw.KNNShapley(5, task=task, semivalue=semivalue, standard_errors=standard_errors, max_memory=budget)
+    est = nw.KNNShapley(
+        5, task=task, semivalue=semivalue, standard_errors=standard_errors, max_memory=budget
+    )
     est.fit(X, rng.integers(0, 3, n))
     y_val = rng.integers(0, 3, 150)
     est.value(X_val[:10], y_val[:10])  # imports and compilation are not our work
@@ -60,9 +73,13 @@ def test_max_memory_is_kept(rng, task, semivalue, standard_errors, tied, n, budg
     assert peak < budget
 
 
-@pytest.mark.parametrize("parameters", [{}, {"task": "regression"}, {"n_candidates": 9}, {"metric": "cosine"}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"task": "regression"}, {"n_candidates": 9}, {"metric": "cosine"}]
+)
 @pytest.mark.parametrize("standard_errors", [False, True])
-def test_small_problems_start_no_thread_and_have_the_same_bits(rng, monkeypatch, parameters, standard_errors):
+def test_small_problems_start_no_thread_and_have_the_same_bits(
+    rng, monkeypatch, parameters, standard_errors
+):
     X, y = rng.integers(0, 5, (40, 3)), rng.integers(0, 3, 40)
     est = nw.KNNShapley(5, standard_errors=standard_errors, **parameters).fit(X, y)
     T, t = rng.integers(0, 5, (300, 3)), rng.integers(0, 3, 300)
@@ -71,7 +88,9 @@ def test_small_problems_start_no_thread_and_have_the_same_bits(rng, monkeypatch,
         patch.setattr("nearworth.engine.plan.THREAD_WORK", 0)
         patch.setattr("nearworth.engine.problem.Problem.has_quick_leaves", False)
         threaded = [est.set_params(n_jobs=jobs).value(*each) for each in asked for jobs in (1, 3)]
-    monkeypatch.setattr("threading.Thread.start", lambda _thread: pytest.fail("a thread was started"))
+    monkeypatch.setattr(
+        "threading.Thread.start", lambda _thread: pytest.fail("a thread was started")
+    )
     here = [est.set_params(n_jobs=None).value(*each) for each in asked for _ in range(2)]
     for one, other in zip(here, threaded, strict=True):
         np.testing.assert_array_equal(one.values, other.values)
@@ -94,7 +113,9 @@ def test_an_error_in_a_leaf_is_raised_with_and_without_threads(rng, monkeypatch)
 def test_progress_function(problem):
     X, y, X_val, y_val = problem
     steps = []
-    nw.KNNShapley(progress=lambda done, total: steps.append((done, total))).fit(X, y).value(X_val, y_val)
+    nw.KNNShapley(progress=lambda done, total: steps.append((done, total))).fit(X, y).value(
+        X_val, y_val
+    )
     assert steps[-1] == (200, 200)
     assert [done for done, _ in steps] == sorted({done for done, _ in steps})
 
@@ -118,7 +139,8 @@ def test_plan_prints_itself(problem):
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("2GB", 2 * 10**9), ("1.5 MiB", 3 * 2**19), ("500kb", 500_000), ("700", 700), (4096, 4096)]
+    ("text", "size"),
+    [("2GB", 2 * 10**9), ("1.5 MiB", 3 * 2**19), ("500kb", 500_000), ("700", 700), (4096, 4096)],
 )
 def test_sizes(text, size):
     from nearworth.inputs.parameters import parse_bytes
@@ -155,7 +177,8 @@ rng = np.random.default_rng(0)
 X, y = rng.normal(size=(200_000, 32)), rng.integers(0, 5, 200_000)
 X_val, y_val = rng.normal(size=(256, 32)), rng.integers(0, 5, 256)
 est = nw.KNNShapley(5, max_memory="200MB", task=sys.argv[1], standard_errors=True).fit(X, y)
-nw.KNNShapley(5, task=sys.argv[1], standard_errors=True).fit(X[:5_000], y[:5_000]).value(X_val, y_val)  # imports
+small = nw.KNNShapley(5, task=sys.argv[1], standard_errors=True).fit(X[:5_000], y[:5_000])
+small.value(X_val, y_val)  # imports
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 est.value(X_val, y_val)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
@@ -164,18 +187,28 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_resident_memory_stays_within_the_budget(task):
-    done = subprocess.run([sys.executable, "-c", RESIDENT, task], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", RESIDENT, task], check=True, capture_output=True, text=True
+    )
     assert int(done.stdout) < 200_000_000
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32, ">f8"])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "manhattan", "nan_euclidean"])
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "cosine", "inner_product", "manhattan", "nan_euclidean"]
+)
 def test_inputs_are_read_in_blocks_and_never_copied(rng, tmp_path, dtype, metric):
-    """Conversions of type and geometry are part of the promise, here on a file that is mapped into memory."""
+    """Conversions of type and geometry are part of the promise, here on a file that is mapped into
+    memory.
+    """
     n, width, budget = 40_000, 96, 24_000_000
     X = np.lib.format.open_memmap(tmp_path / "X.npy", mode="w+", dtype=dtype, shape=(n, width))
     X[:] = (10 * rng.normal(size=(n, width))).astype(dtype)
-    y, X_val, y_val = rng.integers(0, 3, n), np.asarray(X[:10], dtype=np.float64) + 0.5, rng.integers(0, 3, 10)
+    y, X_val, y_val = (
+        rng.integers(0, 3, n),
+        np.asarray(X[:10], dtype=np.float64) + 0.5,
+        rng.integers(0, 3, 10),
+    )
     nw.knn_shapley(X[:2_500], y[:2_500], X_val, y_val, metric=metric)  # imports
     tracemalloc.start()
     try:
@@ -220,7 +253,9 @@ def test_very_wide_rows(rng):
     np.testing.assert_array_equal(values, expected)
 
 
-@pytest.mark.parametrize("of_pair", [1e-9, 1e-5])  # seconds; of the latter the trial takes only a few
+@pytest.mark.parametrize(
+    "of_pair", [1e-9, 1e-5]
+)  # seconds; of the latter the trial takes only a few
 def test_the_predicted_time_is_in_proportion_to_the_pairs(rng, monkeypatch, of_pair):
     """By a clock that goes on with every pair of a query and a row, and stands still otherwise."""
     valued, add = 0, ClassificationEvaluator.add
@@ -232,7 +267,9 @@ def test_the_predicted_time_is_in_proportion_to_the_pairs(rng, monkeypatch, of_p
             yield n_queries
 
     monkeypatch.setattr(ClassificationEvaluator, "add", counted)
-    monkeypatch.setattr(plan, "time", SimpleNamespace(perf_counter=lambda: valued * 2_000 * of_pair))
+    monkeypatch.setattr(
+        plan, "time", SimpleNamespace(perf_counter=lambda: valued * 2_000 * of_pair)
+    )
     X, y = rng.normal(size=(2_000, 16)), rng.integers(0, 4, 2_000)
     est = nw.KNNShapley(5, n_jobs=1).fit(X, y)
     assert est.plan(1_024).seconds == pytest.approx(2_000 * 1_024 * of_pair)
@@ -242,7 +279,9 @@ def test_the_predicted_time_is_in_proportion_to_the_pairs(rng, monkeypatch, of_p
     assert "second" in str(est.plan(1))
 
 
-@pytest.mark.parametrize("parameters", [{"metric": "precomputed"}, {"task": "regression"}, {"metric": "manhattan"}])
+@pytest.mark.parametrize(
+    "parameters", [{"metric": "precomputed"}, {"task": "regression"}, {"metric": "manhattan"}]
+)
 def test_every_kind_of_question_has_a_plan(rng, parameters):
     X, y = rng.random((50, 50)), rng.integers(0, 4, 50)
     assert nw.KNNShapley(5, **parameters).fit(X, y).plan(100).seconds > 0

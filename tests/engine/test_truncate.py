@@ -27,7 +27,9 @@ def duplicated(rng, n):
 @pytest.fixture(params=[clustered, gridded, duplicated])
 def data(request, rng):
     X = request.param(rng, N + N_VAL)
-    y = (X[:, 0] + rng.normal(size=N + N_VAL) > np.median(X[:, 0])).astype(int) + (rng.random(N + N_VAL) < 0.1)
+    y = (X[:, 0] + rng.normal(size=N + N_VAL) > np.median(X[:, 0])).astype(int) + (
+        rng.random(N + N_VAL) < 0.1
+    )
     return X[:N], y[:N], X[N:], y[N:]
 
 
@@ -67,7 +69,8 @@ def test_self_valuation_weights_and_standard_errors(data, rng):
     exact = nw.KNNShapley(5, standard_errors=True).fit(X, y)
     truncated = nw.KNNShapley(5, standard_errors=True, n_candidates=N - 2).fit(X, y)
     assert_covers(truncated.value(sample_weight=weights), exact.value(sample_weight=weights))
-    # Leaving one point out of N leaves N - 1 ranks: with all but one of them known, errors are those of rank N.
+    # Leaving one point out of N leaves N - 1 ranks: with all but one of them known, errors are
+    # those of rank N.
     np.testing.assert_allclose(
         truncated.value(sample_weight=weights).standard_errors,
         exact.value(sample_weight=weights).standard_errors,
@@ -89,7 +92,10 @@ def test_contributions_and_owners_agree_with_the_values(data):
     v = est.value(X_val, y_val, contributions="all")
     np.testing.assert_allclose(v.contributions.mean(axis=0), v.values, rtol=0, atol=1e-15)
     np.testing.assert_allclose(
-        v.standard_errors, v.contributions.std(axis=0, ddof=1) / np.sqrt(N_VAL), rtol=1e-9, atol=1e-15
+        v.standard_errors,
+        v.contributions.std(axis=0, ddof=1) / np.sqrt(N_VAL),
+        rtol=1e-9,
+        atol=1e-15,
     )
     owners = v.sum_by(np.arange(N) % 3)
     assert owners[0].total == pytest.approx(v.values[::3].sum())
@@ -100,7 +106,9 @@ def test_contributions_and_owners_agree_with_the_values(data):
 
 def test_threads_do_not_show(data):
     X, y, X_val, y_val = data
-    one, two = (nw.KNNShapley(5, n_candidates=40, n_jobs=j).fit(X, y).value(X_val, y_val) for j in (1, 2))
+    one, two = (
+        nw.KNNShapley(5, n_candidates=40, n_jobs=j).fit(X, y).value(X_val, y_val) for j in (1, 2)
+    )
     for name in ("values", "lower", "upper"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
@@ -145,7 +153,11 @@ def test_an_error_that_was_asked_for_does_not_destroy_detection(rng):
     found = [
         len(
             np.intersect1d(
-                nw.KNNShapley(5, max_error=e).fit(X[:1500], y[:1500]).value(X[1500:], y[1500:]).bottom(150), wrong
+                nw.KNNShapley(5, max_error=e)
+                .fit(X[:1500], y[:1500])
+                .value(X[1500:], y[1500:])
+                .bottom(150),
+                wrong,
             )
         )
         for e in (None, 1e-3, 1e-2)
@@ -170,7 +182,10 @@ class Searching:
         distances = np.take_along_axis(distances, order, axis=1)
         if self.fault == "misses":  # the nearest point of every fifth query
             order[::5] = np.roll(order[::5], -1, axis=1)
-            order[::5, -1], distances[::5] = -1, np.append(distances[::5, 1:], np.full((len(order[::5]), 1), np.inf), 1)
+            order[::5, -1], distances[::5] = (
+                -1,
+                np.append(distances[::5, 1:], np.full((len(order[::5]), 1), np.inf), 1),
+            )
         if self.fault == "wrong":
             order[:, 0] = everybody[:, -1]
         if self.fault == "repeats":
@@ -202,7 +217,11 @@ def test_an_answer_that_is_wrong_is_covered(rng, fault):
     X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
     X_val, y_val = rng.normal(size=(1_000, 3)), rng.integers(0, 2, 1_000)
     exact = nw.KNNShapley(5).fit(X, y).value(X_val, y_val)
-    v = nw.KNNShapley(5, n_candidates=25, search=Searching(fault), random_state=0).fit(X, y).value(X_val, y_val)
+    v = (
+        nw.KNNShapley(5, n_candidates=25, search=Searching(fault), random_state=0)
+        .fit(X, y)
+        .value(X_val, y_val)
+    )
     assert_covers(v, exact)
     assert v.search.recall < 1.0
     assert 0.9 <= v.confidence < 1.0
@@ -211,7 +230,10 @@ def test_an_answer_that_is_wrong_is_covered(rng, fault):
 @pytest.mark.parametrize("on_fail", ["exact", "partial"])
 def test_what_happens_where_too_few_are_found(rng, on_fail):
     X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
-    X_val, y_val = np.vstack([rng.normal(size=(300, 2)), rng.normal(size=(300, 2)) + 20]), rng.integers(0, 2, 600)
+    X_val, y_val = (
+        np.vstack([rng.normal(size=(300, 2)), rng.normal(size=(300, 2)) + 20]),
+        rng.integers(0, 2, 600),
+    )
     searcher = nw.LSHSearch(n_tables=2, n_hashes=3, width=1.0, random_state=0)
     searcher.on_fail = on_fail
     est = nw.KNNShapley(5, n_candidates=20, search=searcher, random_state=0).fit(X, y)
@@ -240,14 +262,20 @@ def test_a_graph_of_neighbours(data):
 
     X, y, X_val, y_val = data
     graph = NearestNeighbors(n_neighbors=41).fit(X).kneighbors_graph(X_val, mode="distance")
-    v = nw.KNNShapley(5, n_candidates=40, search=nw.GraphSearch.from_csr(graph)).fit(X, y).value(X_val, y_val)
+    v = (
+        nw.KNNShapley(5, n_candidates=40, search=nw.GraphSearch.from_csr(graph))
+        .fit(X, y)
+        .value(X_val, y_val)
+    )
     assert_covers(v, nw.KNNShapley(5).fit(X, y).value(X_val, y_val))
 
 
 def test_searchers_are_euclidean(data):
     X, y, X_val, y_val = data
     with pytest.raises(ValueError, match="Euclidean"):
-        nw.KNNShapley(5, metric="manhattan", search="lsh", n_candidates=9).fit(X, y).value(X_val, y_val)
+        nw.KNNShapley(5, metric="manhattan", search="lsh", n_candidates=9).fit(X, y).value(
+            X_val, y_val
+        )
     v = nw.KNNShapley(5, metric="manhattan", n_candidates=60).fit(X, y).value(X_val, y_val)
     assert_covers(v, nw.KNNShapley(5, metric="manhattan").fit(X, y).value(X_val, y_val))
 
@@ -257,9 +285,22 @@ def test_a_plan_with_hash_tables_tells_what_they_would_do(data):
     est = nw.KNNShapley(5, search="lsh", n_candidates=10, random_state=0).fit(X, y)
     plan = est.plan(200)
     assert plan.seconds is None
-    for part in ("hash tables, n_tables ", "recall", "predicted", "Theorem 4", "p1", "p2", "pmax", "vacuous"):
+    for part in (
+        "hash tables, n_tables ",
+        "recall",
+        "predicted",
+        "Theorem 4",
+        "p1",
+        "p2",
+        "pmax",
+        "vacuous",
+    ):
         assert part in str(plan)
-    by_hand = nw.KNNShapley(5, search=nw.LSHSearch(3, 2, 1.5, random_state=0), n_candidates=10).fit(X, y).plan(200)
+    by_hand = (
+        nw.KNNShapley(5, search=nw.LSHSearch(3, 2, 1.5, random_state=0), n_candidates=10)
+        .fit(X, y)
+        .plan(200)
+    )
     assert "hash tables, n_tables 3, n_hashes 2, width 1.5" in str(by_hand)
 
 
@@ -275,7 +316,9 @@ def test_ties_do_not_break_the_promise_of_an_error(rng, semivalue, metric):
     for args in ((X_val, y_val), ()):
         v = est.value(*args)
         assert v.error_bound <= 0.05
-        np.testing.assert_allclose(v.values, exact.value(*args).values, atol=v.error_bound + 1e-14, rtol=0)
+        np.testing.assert_allclose(
+            v.values, exact.value(*args).values, atol=v.error_bound + 1e-14, rtol=0
+        )
 
 
 def test_equal_points_are_one_tie():
@@ -290,7 +333,9 @@ def test_regression_ranks_all_neighbours(data):
         {"search": "lsh", "max_error": 0.1},
         {"search": Searching(), "max_error": 1},
     ):
-        with pytest.raises(ValueError, match="needs task='classification': regression ranks all neighbours"):
+        with pytest.raises(
+            ValueError, match="needs task='classification': regression ranks all neighbours"
+        ):
             nw.KNNShapley(5, "regression", **parameters).fit(X, y)
     exact = nw.KNNShapley(5, "regression").fit(X, y).value(X_val, y_val)
     v = nw.KNNShapley(5, "regression", max_error=0.01, search="auto").fit(X, y).value(X_val, y_val)

@@ -1,4 +1,6 @@
-"""Checkpoints of runs whose neighbours a searcher finds: the same bits, certificate and report included."""
+"""Checkpoints of runs whose neighbours a searcher finds: the same bits, certificate and report
+included.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,12 @@ def test_the_same_bits_and_the_same_certificate(kind, rng, tmp_path):
     def estimator(progress=None):
         search = SEARCHERS[kind](X, X_val)
         return nw.KNNShapley(
-            3, n_candidates=12, search=search, random_state=7, progress=progress, standard_errors=True
+            3,
+            n_candidates=12,
+            search=search,
+            random_state=7,
+            progress=progress,
+            standard_errors=True,
         ).fit(X, y)
 
     expected = estimator().value(X_val, y_val, weights)
@@ -82,14 +89,19 @@ def test_the_same_bits_and_the_same_certificate(kind, rng, tmp_path):
         same(valuation, expected)
         assert str(valuation.search) == str(expected.search)
         np.testing.assert_array_equal(valuation.search.failed, expected.search.failed)
-        assert (valuation.confidence, valuation.search.incomplete) == (expected.confidence, expected.search.incomplete)
+        assert (valuation.confidence, valuation.search.incomplete) == (
+            expected.confidence,
+            expected.search.incomplete,
+        )
     if kind in ("lsh", "own", "faiss"):
         assert expected.search.incomplete > 0  # or this test would show little
 
 
 def test_a_training_set_valued_on_itself(rng, tmp_path):
     X, y, _, _ = data(rng)
-    est = nw.KNNShapley(3, n_candidates=8, search=nw.LSHSearch(3, 4, 2.0, random_state=1), random_state=0, n_jobs=1)
+    est = nw.KNNShapley(
+        3, n_candidates=8, search=nw.LSHSearch(3, 4, 2.0, random_state=1), random_state=0, n_jobs=1
+    )
     expected = est.fit(X, y).value()
     est.progress = interrupt_after(500)
     with pytest.raises(InterruptedByUserError):
@@ -103,11 +115,17 @@ def test_a_training_set_valued_on_itself(rng, tmp_path):
 def test_another_searcher_is_refused(rng, tmp_path):
     X, y, X_val, y_val = data(rng, n_val=300)
     fit = {"n_candidates": 8, "random_state": 0}
-    nw.KNNShapley(3, search=nw.LSHSearch(random_state=1), **fit).fit(X, y).value(X_val, y_val, checkpoint=tmp_path)
+    nw.KNNShapley(3, search=nw.LSHSearch(random_state=1), **fit).fit(X, y).value(
+        X_val, y_val, checkpoint=tmp_path
+    )
     other = nw.KNNShapley(3, search=nw.LSHSearch(random_state=2), **fit).fit(X, y)
-    with pytest.raises(ValueError, match="belongs to another run; it differs in search: 'LSHSearch"):
+    with pytest.raises(
+        ValueError, match="belongs to another run; it differs in search: 'LSHSearch"
+    ):
         other.value(X_val, y_val, checkpoint=tmp_path)
-    with pytest.raises(ValueError, match="belongs to another run; it differs in search: 'LSHSearch .* and None"):
+    with pytest.raises(
+        ValueError, match="belongs to another run; it differs in search: 'LSHSearch .* and None"
+    ):
         nw.KNNShapley(3, **fit).fit(X, y).value(X_val, y_val, checkpoint=tmp_path)
 
 
@@ -134,6 +152,8 @@ def test_what_cannot_be_repeated_is_refused(rng, tmp_path):
 def test_its_checkpoint_is_no_part_to_finish(rng, tmp_path):
     """The intervals need what is known of every single validation point."""
     X, y, X_val, y_val = data(rng, n_val=300)
-    nw.KNNShapley(3, n_candidates=8, search="lsh", random_state=0).fit(X, y).value(X_val, y_val, checkpoint=tmp_path)
+    nw.KNNShapley(3, n_candidates=8, search="lsh", random_state=0).fit(X, y).value(
+        X_val, y_val, checkpoint=tmp_path
+    )
     with pytest.raises(ValueError, match=r"only value\(checkpoint=...\) can finish"):
         nw.Valuation.from_partial(nw.Partial.load(tmp_path / "progress.part"))

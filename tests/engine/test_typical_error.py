@@ -21,7 +21,9 @@ def points(rng, n):
 
 
 class Dropping:
-    """Exact search that loses a share of all neighbours at random, always the same ones of the same query."""
+    """Exact search that loses a share of all neighbours at random, always the same ones of the same
+    query.
+    """
 
     def __init__(self, on_fail="partial", share=0.2):
         self.on_fail, self.share = on_fail, share
@@ -44,7 +46,8 @@ def root_mean_square(v, exact):
 
 @pytest.mark.parametrize("question", ["validation set", "weights", "itself", "sum"])
 @pytest.mark.parametrize(
-    "more", [{}, {"utility": "original", "ties": "index"}, {"semivalue": ("beta", 4, 1), "tail": "paper"}]
+    "more",
+    [{}, {"utility": "original", "ties": "index"}, {"semivalue": ("beta", 4, 1), "tail": "paper"}],
 )
 @pytest.mark.parametrize("search", ["exact", "searcher"])
 def test_where_all_are_valued_exactly_it_is_the_error(rng, monkeypatch, question, more, search):
@@ -56,7 +59,11 @@ def test_where_all_are_valued_exactly_it_is_the_error(rng, monkeypatch, question
     given = more | {"aggregate": "sum" if question == "sum" else "mean"}
     exact = nw.KNNShapley(4, **{k: given[k] for k in given if k != "tail"}).fit(X, y).value(*asked)
     searcher = "exact" if search == "exact" else Dropping()
-    v = nw.KNNShapley(4, n_candidates=15, search=searcher, random_state=0, **given).fit(X, y).value(*asked)
+    v = (
+        nw.KNNShapley(4, n_candidates=15, search=searcher, random_state=0, **given)
+        .fit(X, y)
+        .value(*asked)
+    )
     assert v.typical_error > 1e-6
     np.testing.assert_allclose(v.typical_error, root_mean_square(v, exact), rtol=1e-9)
     np.testing.assert_allclose(v.typical_error_interval, v.typical_error, rtol=1e-9)
@@ -69,7 +76,11 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     if not compiled:
         monkeypatch.setattr(plan.native, "available", lambda: False)
     X, y = points(rng, N)
-    est, rows, some = nw.KNNShapley(4, **parameters).fit(X, y), np.arange(N), np.array([3, 150, 151, 7])
+    est, rows, some = (
+        nw.KNNShapley(4, **parameters).fit(X, y),
+        np.arange(N),
+        np.array([3, 150, 151, 7]),
+    )
     problem = est.training_set_.problem(None, None, None, est.get_params()).some(some)
     planned, values = est.plan(N), np.empty((len(some), N))
     evaluators = planned.method.evaluators(problem, planned)
@@ -79,7 +90,8 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
 
 
 @pytest.mark.parametrize(
-    ("itself", "on_fail", "share"), [(False, "partial", 0.2), (True, "partial", 0.9), (False, "exact", 0.87)]
+    ("itself", "on_fail", "share"),
+    [(False, "partial", 0.2), (True, "partial", 0.9), (False, "exact", 0.87)],
 )
 def test_without_bias_and_with_an_interval_that_covers(monkeypatch, itself, on_fail, share):
     monkeypatch.setattr(truncate, "SAMPLED", 80)
@@ -90,7 +102,11 @@ def test_without_bias_and_with_an_interval_that_covers(monkeypatch, itself, on_f
     exact, errors, covered = nw.KNNShapley(4).fit(X, y).value(*asked), [], []
     for seed in range(25):
         search = Dropping(on_fail, share)
-        v = nw.KNNShapley(4, n_candidates=25, search=search, random_state=seed).fit(X, y).value(*asked)
+        v = (
+            nw.KNNShapley(4, n_candidates=25, search=search, random_state=seed)
+            .fit(X, y)
+            .value(*asked)
+        )
         truth = root_mean_square(v, exact)
         low, high = v.typical_error_interval
         errors.append(v.typical_error**2 - truth**2)
@@ -101,7 +117,12 @@ def test_without_bias_and_with_an_interval_that_covers(monkeypatch, itself, on_f
 
 def test_exact_values_have_none(rng):
     X, y = points(rng, N)
-    for parameters in ({}, {"n_candidates": N}, {"task": "regression"}, {"task": "regression", "max_error": 0.1}):
+    for parameters in (
+        {},
+        {"n_candidates": N},
+        {"task": "regression"},
+        {"task": "regression", "max_error": 0.1},
+    ):
         v = nw.KNNShapley(4, **parameters).fit(X, y).value()
         assert (v.typical_error, v.typical_error_interval) == (0.0, (0.0, 0.0))
         assert v.describe_error() == ""
@@ -113,7 +134,11 @@ def test_saved_pickled_and_added_up(rng, tmp_path, aggregate):
     est = nw.KNNShapley(4, n_candidates=15, aggregate=aggregate).fit(X, y)
     one, other = (est.value(*points(rng, n)) for n in (50, 150))
     one.save(tmp_path / "v.npz")
-    for lost in (nw.Valuation.load(tmp_path / "v.npz"), pickle.loads(pickle.dumps(one)), one + other):
+    for lost in (
+        nw.Valuation.load(tmp_path / "v.npz"),
+        pickle.loads(pickle.dumps(one)),
+        one + other,
+    ):
         assert lost.typical_error is None
         assert lost.typical_error_interval is None
         assert "certain to within" in lost.describe_error()
@@ -121,7 +146,9 @@ def test_saved_pickled_and_added_up(rng, tmp_path, aggregate):
     one.save(tmp_path / "v.npz")
     for kept in (nw.Valuation.load(tmp_path / "v.npz"), pickle.loads(pickle.dumps(one))):
         np.testing.assert_allclose(kept.typical_error, one.typical_error, rtol=1e-14)
-        np.testing.assert_allclose(kept.typical_error_interval, one.typical_error_interval, rtol=1e-14)
+        np.testing.assert_allclose(
+            kept.typical_error_interval, one.typical_error_interval, rtol=1e-14
+        )
     assert (one + other).typical_error is None
 
 
@@ -138,7 +165,9 @@ def test_other_metrics_and_little_memory(rng):
     exact = nw.KNNShapley(4, metric="manhattan").fit(X, y).value(*asked)
     v = nw.KNNShapley(4, metric="manhattan", n_candidates=15).fit(X, y).value(*asked)
     np.testing.assert_allclose(v.typical_error, root_mean_square(v, exact), rtol=1e-9)
-    few = nw.KNNShapley(4, metric="manhattan", n_candidates=15, max_memory=200_000, random_state=0).fit(X, y)
+    few = nw.KNNShapley(
+        4, metric="manhattan", n_candidates=15, max_memory=200_000, random_state=0
+    ).fit(X, y)
     assert v.typical_error / 3 < few.value(*asked).typical_error < v.typical_error * 3
 
 
@@ -146,13 +175,19 @@ def test_the_summary_the_plan_and_the_warning_tell(rng):
     X, y = points(rng, N)
     asked = points(rng, N_VAL)
     est = nw.KNNShapley(4, max_error=0.05, search=Dropping(), random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match=r"is certain. The typical error of a value is [\de.-]+ \(95% interval "):
+    with pytest.warns(
+        UserWarning, match=r"is certain. The typical error of a value is [\de.-]+ \(95% interval "
+    ):
         v = est.value(*asked)
     assert f"typically   {v.typical_error:.2g} (95% interval" in str(v)
     assert f"; their typical error is {v.typical_error:.2g} (95% interval" in v.describe_error()
-    assert "typical error from 256 validation points valued exactly during the run" in str(est.plan(N_VAL))
+    assert "typical error from 256 validation points valued exactly during the run" in str(
+        est.plan(N_VAL)
+    )
     est = nw.KNNShapley(4, n_candidates=15).fit(X, y)
-    assert "typical error from 50 validation points valued exactly when asked for" in str(est.plan(50))
+    assert "typical error from 50 validation points valued exactly when asked for" in str(
+        est.plan(50)
+    )
     v = est.value(*asked)
     assert "typical" not in str(v)
     assert v.typical_error > 0
@@ -178,15 +213,25 @@ def test_automatic_search_uses_an_index_if_its_typical_error_allows(rng, monkeyp
     monkeypatch.setattr(plan, "INDEX_POINTS", 100)
     monkeypatch.setattr(plan, "INDEX_QUERIES", 100)
     monkeypatch.setattr(plan, "find_spec", lambda name: name)
-    monkeypatch.setattr(plan, "searcher_of", lambda search, _: plan.as_searcher(index) if search == "faiss" else None)
+    monkeypatch.setattr(
+        plan,
+        "searcher_of",
+        lambda search, _: plan.as_searcher(index) if search == "faiss" else None,
+    )
     X, y = points(rng, N)
     asked = points(rng, N_VAL)
-    parameters = {"semivalue": "banzhaf", "max_error": 1e-3, "random_state": 0}  # certain from few neighbours
+    parameters = {
+        "semivalue": "banzhaf",
+        "max_error": 1e-3,
+        "random_state": 0,
+    }  # certain from few neighbours
     v = nw.KNNShapley(4, search="auto", **parameters).fit(X, y).value(*asked)
     assert (v.search is not None) == used
     if used:
         assert v.typical_error_interval[1] <= 1e-3
     else:
-        np.testing.assert_array_equal(v.values, nw.KNNShapley(4, **parameters).fit(X, y).value(*asked).values)
+        np.testing.assert_array_equal(
+            v.values, nw.KNNShapley(4, **parameters).fit(X, y).value(*asked).values
+        )
         assert v.error_bound <= 1e-3
         assert v.typical_error < 1e-4  # not that of the index

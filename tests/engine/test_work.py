@@ -1,8 +1,10 @@
-"""How much work is done: the exact distances that are computed, of all pairs of a query and a training row.
+"""How much work is done: the exact distances that are computed, of all pairs of a query and a
+training row.
 
-Values are the same however many pairs qkeys leave open, so no test of values notices a map, a tolerance or a scale that
-leaves all of them open. Then only the time grows. Counts are exact and the same on every machine, so they are what is
-bounded here. Each bound is half as much again as what is needed today.
+Values are the same however many pairs qkeys leave open, so no test of values notices a map, a
+tolerance or a scale that leaves all of them open. Then only the time grows. Counts are exact and
+the same on every machine, so they are what is bounded here. Each bound is half as much again as
+what is needed today.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from nearworth.neighbors.quantised import QuantisedKeys
 
 N_TRAIN, N_QUERIES = 4_000, 64
 
-pytestmark = pytest.mark.skipif(not native.available(), reason="compares everything without the compiled library")
+pytestmark = pytest.mark.skipif(
+    not native.available(), reason="compares everything without the compiled library"
+)
 
 
 class Work:
@@ -70,7 +74,12 @@ DATA = {
 
 @pytest.mark.parametrize(
     ("data", "most"),
-    [("classes", 1_100), ("random labels", 1_900), ("two classes", 5_600), ("far from the origin", 1_100)],
+    [
+        ("classes", 1_100),
+        ("random labels", 1_900),
+        ("two classes", 5_600),
+        ("far from the origin", 1_100),
+    ],
 )
 def test_pairs_resolved_after_products_in_single_precision(work, data, most):
     X, y, Q, q = gaussian(**DATA[data])

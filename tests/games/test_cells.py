@@ -1,4 +1,6 @@
-"""Values from counts in cells against every order that agrees with them: the certificate holds, and is not idle."""
+"""Values from counts in cells against every order that agrees with them: the certificate holds, and
+is not idle.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,15 @@ def in_order(u, weights):
 
 
 def small_case(rng, tolerance, semivalue):
-    """Up to seven points in cells with every admissible order of theirs, behind some whose order is certain."""
+    """Up to seven points in cells with every admissible order of theirs, behind some whose order is
+    certain.
+    """
     n, certain, n_cells = int(rng.integers(2, 8)), int(rng.integers(0, 12)), int(rng.integers(1, 7))
     weights = rank_weights(Presence.of(semivalue), certain + n, int(rng.integers(1, 4)))
     gap = tolerance + 1
-    cell = np.concatenate([np.zeros(certain, dtype=int), gap + np.sort(rng.integers(0, n_cells, n))])
+    cell = np.concatenate(
+        [np.zeros(certain, dtype=int), gap + np.sort(rng.integers(0, n_cells, n))]
+    )
     u = (rng.random(certain + n) < rng.choice([0.2, 0.5, 0.8])).astype(float)
     orders = PERMUTATIONS[n] + certain
     along = cell[orders]
@@ -45,11 +51,15 @@ def small_case(rng, tolerance, semivalue):
 
 
 def estimates(values, cut, cell, u, weights, orders):
-    """Values of all points if each of these orders is the true one and the cells before the cut are resolved."""
+    """Values of all points if each of these orders is the true one and the cells before the cut are
+    resolved.
+    """
     found = np.where(u > 0, values.match[cell], values.other[cell]) + np.zeros(orders.shape)
     resolved = orders[cell[orders] < cut].reshape(len(orders), -1)
     if resolved.size:
-        np.put_along_axis(found, resolved, in_order(u[resolved], weights) - values.lost[cut], axis=1)
+        np.put_along_axis(
+            found, resolved, in_order(u[resolved], weights) - values.lost[cut], axis=1
+        )
     return found
 
 
@@ -62,7 +72,9 @@ def check_all_orders(module, tolerance, semivalue, n_cases, seed=0):
     for _ in range(n_cases):
         cell, u, n_cells, weights, orders = small_case(rng, tolerance, semivalue)
         values = module.cell_values(*counted(cell, u, n_cells), weights, tolerance)
-        resolved = module.Cells(*counted(cell, u, n_cells), weights, tolerance).error_of_resolved(values.lost)
+        resolved = module.Cells(*counted(cell, u, n_cells), weights, tolerance).error_of_resolved(
+            values.lost
+        )
         truth = np.empty(orders.shape)
         np.put_along_axis(truth, orders, in_order(u[orders], weights), axis=1)
         for cut in np.flatnonzero(np.isfinite(values.error[1:])) + 1:
@@ -76,7 +88,9 @@ def check_all_orders(module, tolerance, semivalue, n_cases, seed=0):
 
 
 def check_a_wide_tail(module):
-    """One point comes across the cut, and a wide cell behind it has its few points of that status in front."""
+    """One point comes across the cut, and a wide cell behind it has its few points of that status
+    in front.
+    """
     cell = np.repeat([0, 2, 3, 4], [10, 3, 1, 100])
     order = np.r_[:10, 13, 10:13, 14:114]  # the point of cell 3 precedes those of cell 2
     weights = rank_weights(Presence(), len(cell), 5)
@@ -114,16 +128,37 @@ def test_no_order_exceeds_the_certificate(semivalue, tolerance):
 
 
 MUTATIONS = {
-    "the tolerance is forgotten in front": ("self.others(-tolerance))[:-1]", "self.others(0))[:-1]"),
-    "the tolerance is forgotten behind": ("self.others(tolerance + 1))[:-1]", "self.others(1))[:-1]"),
+    "the tolerance is forgotten in front": (
+        "self.others(-tolerance))[:-1]",
+        "self.others(0))[:-1]",
+    ),
+    "the tolerance is forgotten behind": (
+        "self.others(tolerance + 1))[:-1]",
+        "self.others(1))[:-1]",
+    ),
     "the point itself moves less": ("first = self.ranks(-s) + 1", "first = self.ranks() + 1"),
-    "fewer matches come behind it": ("self.matches(1) + self.others(-s) + 1)", "self.matches() + self.others(-s) + 1)"),
-    "what a point loses at least": ("lost_least = _shifted(least, s + 1)", "lost_least = _shifted(least, s)"),
+    "fewer matches come behind it": (
+        "self.matches(1) + self.others(-s) + 1)",
+        "self.matches() + self.others(-s) + 1)",
+    ),
+    "what a point loses at least": (
+        "lost_least = _shifted(least, s + 1)",
+        "lost_least = _shifted(least, s)",
+    ),
     "the highest value of a match": ("- _shifted(least, 1 - s)", "- _shifted(least, -s)"),
     "the lowest value of a match": ("- _shifted(most, 2 * s + 1)", "- _shifted(most, 2 * s + 2)"),
-    "only matches have an error": ("np.maximum(of_match * some_match, of_other * some_other)", "of_match * some_match"),
-    "only others have an error": ("np.maximum(of_match * some_match, of_other * some_other)", "of_other * some_other"),
-    "nothing is pushed back": ("behind = self.ranks(s) - self.ranks()", "behind = 0 * self.ranks()"),
+    "only matches have an error": (
+        "np.maximum(of_match * some_match, of_other * some_other)",
+        "of_match * some_match",
+    ),
+    "only others have an error": (
+        "np.maximum(of_match * some_match, of_other * some_other)",
+        "of_other * some_other",
+    ),
+    "nothing is pushed back": (
+        "behind = self.ranks(s) - self.ranks()",
+        "behind = 0 * self.ranks()",
+    ),
     "no resolved point falls behind": (
         "lost_least = np.where(other_near, _shifted(least, s), least)",
         "lost_least = least",
@@ -131,12 +166,21 @@ MUTATIONS = {
     "no resolved match falls behind": ("match_near,\n", "match_near & False,\n"),
     "only others are pushed back": ("match_near * pushed", "0.0"),
     "only matches are pushed back": ("other_near * pushed", "0.0"),
-    "resolved others are exact": ("np.maximum(match_near * pushed + lost - lost_least, ", "("),
-    "resolved matches are exact": (", other_near * pushed + kept - kept_least)", ", 0.0)"),
+    "resolved others are exact": (
+        "match_near * pushed + lost - lost_least, other_near",
+        "0.0, other_near",
+    ),
+    "resolved matches are exact": (
+        "lost_least, other_near * pushed + kept - kept_least",
+        "lost_least, 0.0",
+    ),
     "resolved points are exact": ("error = np.maximum(error, cells.error_of_resolved(lost))", ""),
     "the cell's own error only": ("np.maximum.accumulate(unresolved[::-1])[::-1]", "unresolved"),
     "losses that increase": ("error[cells.ranks(-tolerance) < weights.loss.argmax()] = np.inf", ""),
-    "losses that increase near the cut": ("cells.ranks(-tolerance) < weights", "cells.ranks() < weights"),
+    "losses that increase near the cut": (
+        "cells.ranks(-tolerance) < weights",
+        "cells.ranks() < weights",
+    ),
     "one percent too small": ("error[-1] = 0.0", "error *= 0.99"),
 }
 
@@ -154,7 +198,9 @@ def test_a_wrong_certificate_is_noticed(mutation):
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("semivalue", SEMIVALUES)
 def test_approximate_keys_and_ties_are_covered(utility, semivalue, rng):
-    """Exact distances with ties, also across borders; keys with errors up to half a cell; values with constants."""
+    """Exact distances with ties, also across borders; keys with errors up to half a cell; values
+    with constants.
+    """
     for n, k in ((1, 1), (8, 3), (8, 20), (60, 1), (60, 5), (300, 5)):
         for n_distances in (2, n, 20 * n):
             game = ClassificationGame(n, k, 3, utility, semivalue)
@@ -163,7 +209,9 @@ def test_approximate_keys_and_ties_are_covered(utility, semivalue, rng):
             ties = TieBlocks(np.append(True, np.diff(distances) > 0)[None, :])
             truth = game.values(labels[None, :], np.array([1]), ties)[0]
             n_cells = int(rng.integers(1, 40))
-            keys = distances + rng.choice([-1.0, 1.0], n) * rng.choice([0.0, 0.5, 0.499], n) / n_cells
+            keys = (
+                distances + rng.choice([-1.0, 1.0], n) * rng.choice([0.0, 0.5, 0.499], n) / n_cells
+            )
             cell = np.clip(np.floor(keys * n_cells), 0, n_cells - 1).astype(int)
             u = (labels == 1).astype(float)
             values = cells.cell_values(*counted(cell, u, n_cells), game.weights)
@@ -173,18 +221,26 @@ def test_approximate_keys_and_ties_are_covered(utility, semivalue, rng):
                 near = np.flatnonzero(cell < cut)
                 if near.size:
                     ties = TieBlocks(np.append(True, np.diff(distances[near]) > 0)[None, :])
-                    weights = type(game.weights)(game.weights.worth[: near.size], game.weights.loss[: near.size])
+                    weights = type(game.weights)(
+                        game.weights.worth[: near.size], game.weights.loss[: near.size]
+                    )
                     found[near] = linear_values(u[None, near], weights, ties)[0] - values.lost[cut]
                 assert np.abs(found + added - truth).max() <= values.error[cut] + 1e-14
 
 
 @pytest.mark.parametrize("labels", ["random", "alternating", "rare"])
 def test_adversarial_keys_come_close(labels, rng):
-    """Distances at the far end of the key error, matches one way and others the other: a large share of it."""
+    """Distances at the far end of the key error, matches one way and others the other: a large
+    share of it.
+    """
     n, n_cells = 3000, 400
     weights = rank_weights(Presence.of("shapley"), n, 5)
     keys = np.sort(rng.random(n))
-    u = {"random": rng.random(n) < 0.5, "alternating": np.arange(n) % 2 == 0, "rare": rng.random(n) < 0.05}[labels]
+    u = {
+        "random": rng.random(n) < 0.5,
+        "alternating": np.arange(n) % 2 == 0,
+        "rare": rng.random(n) < 0.05,
+    }[labels]
     u, cell = u.astype(float), np.floor(keys * n_cells).astype(int)
     values = cells.cell_values(*counted(cell, u, n_cells), weights)
     for cut in (20, 100, 300):
@@ -192,7 +248,11 @@ def test_adversarial_keys_come_close(labels, rng):
         for sign in (1, -1):
             for alone in range(n_cells - cut)[:60]:
                 distances = keys + sign * np.where(u > 0, -0.499, 0.499) / n_cells
-                one = rng.choice(np.flatnonzero(cell == cut + alone)) if (cell == cut + alone).any() else 0
+                one = (
+                    rng.choice(np.flatnonzero(cell == cut + alone))
+                    if (cell == cut + alone).any()
+                    else 0
+                )
                 distances[one] = keys[one] + sign * np.where(u[one] > 0, 0.499, -0.499) / n_cells
                 order = np.argsort(distances)
                 truth = np.empty(n)
@@ -209,7 +269,9 @@ def test_cells_of_one_point_are_exact_values(rng):
         weights = rank_weights(Presence(), n, k)
         u = rng.integers(0, 2, n)
         values = cells.cell_values(u, 1 - u, weights, tolerance=0)
-        np.testing.assert_allclose(np.where(u, values.match, values.other), in_order(u, weights), rtol=0, atol=1e-15)
+        np.testing.assert_allclose(
+            np.where(u, values.match, values.other), in_order(u, weights), rtol=0, atol=1e-15
+        )
         np.testing.assert_allclose(values.error[min(k, n) :], 0.0, atol=1e-15)
 
 
@@ -220,9 +282,13 @@ def test_values_are_those_of_ties_and_empty_cells_change_nothing(rng):
     values = cells.cell_values(*counted(cell, u, 36), weights)
     ties = TieBlocks(np.append(True, np.diff(cell) > 0)[None, :])
     found = np.where(u > 0, values.match[cell], values.other[cell])
-    np.testing.assert_allclose(found, linear_values(u[None, :], weights, ties)[0], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        found, linear_values(u[None, :], weights, ties)[0], rtol=0, atol=1e-15
+    )
     apart = cells.cell_values(*counted(cell // 3, u, 12), weights, tolerance=0)
-    np.testing.assert_allclose(values.error[::3], apart.error, rtol=0, atol=1e-15)  # no cell is within the tolerance
+    np.testing.assert_allclose(
+        values.error[::3], apart.error, rtol=0, atol=1e-15
+    )  # no cell is within the tolerance
 
 
 def test_the_cut_keeps_the_promise(rng):
@@ -242,7 +308,9 @@ def test_nothing_need_be_resolved_where_order_does_not_matter():
     weights = rank_weights(Presence(), 30, 50)  # K > N
     values = cells.cell_values(np.full(6, 2), np.full(6, 3), weights)
     assert values.first_cut(1e-15) == 0
-    one_class = cells.cell_values(np.full(6, 5), np.zeros(6, dtype=int), rank_weights(Presence(), 30, 2), tolerance=0)
+    one_class = cells.cell_values(
+        np.full(6, 5), np.zeros(6, dtype=int), rank_weights(Presence(), 30, 2), tolerance=0
+    )
     assert one_class.error[1:].max() <= 1e-15
 
 
@@ -270,24 +338,51 @@ def test_the_compiled_scan_agrees(semivalue, rng):
         (5000, 200, 900),
     ):
         weights = rank_weights(Presence.of(semivalue), n, k)
-        for share, length in ((0.0, 1), (0.02, 1), (0.5, 1), (1.0, 1), (0.5, 7), (0.5, 30), (0.1, 30)):
+        for share, length in (
+            (0.0, 1),
+            (0.02, 1),
+            (0.5, 1),
+            (1.0, 1),
+            (0.5, 7),
+            (0.5, 30),
+            (0.1, 30),
+        ):
             cell = np.sort((n_cells * rng.random(n) ** rng.choice([0.1, 1.0, 3.0])).astype(int))
-            runs = np.repeat(rng.random(n) < share, length)[:n]  # whole cells of one status beside those of the other
+            runs = np.repeat(rng.random(n) < share, length)[
+                :n
+            ]  # whole cells of one status beside those of the other
             matches, others = counted(cell, runs, n_cells)
             values = cells.cell_values(matches, others, weights)
             for max_error in 10.0 ** rng.uniform(-9, 0, 5):
                 cut, lost, error, match, other = scanned(matches, others, weights, max_error)
-                assert values.first_cut(max_error + 1e-14) <= cut <= values.first_cut(max_error - 1e-14)
-                assert values.error[cut] - 1e-14 <= error <= max(values.error[cut], max_error / 2) + 1e-14
+                assert (
+                    values.first_cut(max_error + 1e-14)
+                    <= cut
+                    <= values.first_cut(max_error - 1e-14)
+                )
+                assert (
+                    values.error[cut] - 1e-14
+                    <= error
+                    <= max(values.error[cut], max_error / 2) + 1e-14
+                )
                 np.testing.assert_allclose(lost, values.lost[cut], rtol=0, atol=1e-14)
-                some = (matches > 0) & (np.arange(n_cells) >= cut), (others > 0) & (np.arange(n_cells) >= cut)
-                np.testing.assert_allclose(match[some[0]], values.match[some[0]], rtol=0, atol=1e-14)
-                np.testing.assert_allclose(other[some[1]], values.other[some[1]], rtol=0, atol=1e-14)
+                some = (
+                    (matches > 0) & (np.arange(n_cells) >= cut),
+                    (others > 0) & (np.arange(n_cells) >= cut),
+                )
+                np.testing.assert_allclose(
+                    match[some[0]], values.match[some[0]], rtol=0, atol=1e-14
+                )
+                np.testing.assert_allclose(
+                    other[some[1]], values.other[some[1]], rtol=0, atol=1e-14
+                )
 
 
 @pytest.mark.skipif(not native.available(), reason="no compiled library")
 def test_the_quick_bound_of_the_scan_counts_what_is_unknown_far_away():
-    """Losses that fall slowly, and cells that span the same worth: each adds as much to what is unknown behind it."""
+    """Losses that fall slowly, and cells that span the same worth: each adds as much to what is
+    unknown behind it.
+    """
     weights = rank_weights(Presence.of(("beta", 1, 0.2)), 300_000, 5)
     worth = np.append(weights.worth[0], weights.worth)
     ends = np.searchsorted(-worth, -np.arange(worth[50], worth[-1], -5 * weights.loss[50]))

@@ -42,7 +42,9 @@ def test_every_label_sequence(utility, n_classes):
     for n in range(1, 6):
         for k, labels in product(range(1, n + 4), product((0, 1), repeat=n)):
             data = (list(range(n)), list(labels), 1, k, n_classes)
-            expected = defined_values(utility_function("classification", utility, *data), n, "shapley")
+            expected = defined_values(
+                utility_function("classification", utility, *data), n, "shapley"
+            )
             found = rank_space_values("classification", utility, *data, "shapley")
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14, err_msg=str(data))
 
@@ -54,7 +56,11 @@ def test_a_batch_is_its_queries_one_by_one(task, utility, rng):
     from nearworth.games.regression import RegressionGame
     from nearworth.games.ties import TieBlocks
 
-    game = ClassificationGame(40, 3, 3, utility) if task == "classification" else RegressionGame(40, 3, utility)
+    game = (
+        ClassificationGame(40, 3, 3, utility)
+        if task == "classification"
+        else RegressionGame(40, 3, utility)
+    )
     labels = rng.integers(0, 3, (6, 40)).astype(float)
     label = rng.integers(0, 3, 6).astype(float)
     first = rng.random((6, 40)) < 0.5

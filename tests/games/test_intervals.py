@@ -20,6 +20,10 @@ def test_sums_are_those_of_the_sorted_losses(semivalue):
             count = np.arange(n - after + 1)
             smallest = np.concatenate([[0.0], np.cumsum(losses)])
             largest = np.concatenate([[0.0], np.cumsum(losses[::-1])])
-            np.testing.assert_allclose(ranks.smallest_losses(count, after), smallest, rtol=0, atol=1e-15)
-            np.testing.assert_allclose(ranks.largest_losses(count, after), largest, rtol=0, atol=1e-15)
+            np.testing.assert_allclose(
+                ranks.smallest_losses(count, after), smallest, rtol=0, atol=1e-15
+            )
+            np.testing.assert_allclose(
+                ranks.largest_losses(count, after), largest, rtol=0, atol=1e-15
+            )
             np.testing.assert_allclose(ranks.total_loss(after, n), losses.sum(), rtol=0, atol=1e-15)

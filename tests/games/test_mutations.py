@@ -46,7 +46,9 @@ def test_a_wrong_correction_is_noticed(module, task, part, monkeypatch, rng):
     name = f"{task}_correction"
     right = getattr(module, name)
     monkeypatch.setattr(
-        module, name, lambda *args: replace(right(*args), **{part: getattr(right(*args), part) * 1.001})
+        module,
+        name,
+        lambda *args: replace(right(*args), **{part: getattr(right(*args), part) * 1.001}),
     )
     with pytest.raises(AssertionError):
         check_closed_forms(task, "soft", 5, 4, rng, semivalues=("shapley",))

@@ -1,4 +1,6 @@
-"""Values given owned rows, in rank space: ties against definitions by counts, in exact fractions."""
+"""Values given owned rows, in rank space: ties against definitions by counts, in exact
+fractions.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from nearworth.games.owner_game import OwnedGame
 
 
 def values_of_blocks(blocks, k, semivalue):
-    """For each block of (candidates, their matches, owned rows, their matches), near to far: the value of a matching
-    candidate and of another one, original utility.
+    """For each block of (candidates, their matches, owned rows, their matches), near to far: the
+    value of a matching candidate and of another one, original utility.
 
     The coalitions of one size are all alike but for how many of their candidates are in each block.
     """
@@ -23,14 +25,21 @@ def values_of_blocks(blocks, k, semivalue):
     for block in range(len(blocks)):
         values.append([])
         for own in (1, 0):
-            others = [(c - (b == block), m - own * (b == block)) for b, (c, m, _, _) in enumerate(blocks)]
+            others = [
+                (c - (b == block), m - own * (b == block)) for b, (c, m, _, _) in enumerate(blocks)
+            ]
             n_others = sum(c for c, _ in others)
             sizes = size_distribution(Presence.of(semivalue), n_others)
             value = Fraction(0)
             for counts in product(*(range(c + 1) for c, _ in others)):
                 ways = prod(comb(c, count) for (c, _), count in zip(others, counts, strict=True))
-                share = Fraction(ways, comb(n_others, sum(counts))) * Fraction(float(sizes[sum(counts)]))
-                matches = [Fraction(m * count, c or 1) for (c, m), count in zip(others, counts, strict=True)]
+                share = Fraction(ways, comb(n_others, sum(counts))) * Fraction(
+                    float(sizes[sum(counts)])
+                )
+                matches = [
+                    Fraction(m * count, c or 1)
+                    for (c, m), count in zip(others, counts, strict=True)
+                ]
                 before = votes(blocks, counts, matches, k)
                 counts, matches = list(counts), list(matches)
                 counts[block] += 1
@@ -41,7 +50,9 @@ def values_of_blocks(blocks, k, semivalue):
 
 
 def votes(blocks, counts, matches, k):
-    """(1/K) times the expected matches among the K nearest of owned rows and of so many candidates of each block."""
+    """(1/K) times the expected matches among the K nearest of owned rows and of so many candidates
+    of each block.
+    """
     free, total = k, Fraction(0)
     for (_, _, owned, owned_matches), count, n_matches in zip(blocks, counts, matches, strict=True):
         n = owned + count
@@ -72,12 +83,16 @@ def check(blocks, k, semivalue):
     for block, expected in enumerate(values_of_blocks(blocks, k, semivalue)):
         for gain, value in zip((1.0, 0.0), expected, strict=True):
             rows = (block_of == block) & ~is_owned & (gains == gain)
-            np.testing.assert_allclose(values[rows], value, rtol=0, atol=1e-13, err_msg=f"{blocks} {k} {semivalue}")
+            np.testing.assert_allclose(
+                values[rows], value, rtol=0, atol=1e-13, err_msg=f"{blocks} {k} {semivalue}"
+            )
 
 
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo", ("beta", 4, 1)])
 def test_blocks_of_ties_agree_with_the_definition_by_counts(rng, semivalue):
-    """Blocks without owned rows, of owned rows alone, of both, and single rows; K from 1 to all rows."""
+    """Blocks without owned rows, of owned rows alone, of both, and single rows; K from 1 to all
+    rows.
+    """
     for _ in range(4):
         blocks = []
         for _ in range(int(rng.integers(1, 4))):
@@ -98,9 +113,13 @@ def test_a_set_that_is_tied_as_a_whole(n_owned, k):
 
 @pytest.mark.parametrize("k", [1, 5, 40])
 def test_a_hundred_thousand_tied_rows(k):
-    """K/n of a matching vote counts among n rows, owned ones included: the marginal contributions are a short sum."""
+    """K/n of a matching vote counts among n rows, owned ones included: the marginal contributions
+    are a short sum.
+    """
     n_candidates, n_matches, n_owned, n_owned_matches = 60_000, 20_000, 40_000, 30_000
-    is_owned, gains, values = found_in_blocks([(n_candidates, n_matches, n_owned, n_owned_matches)], k, "shapley")
+    is_owned, gains, values = found_in_blocks(
+        [(n_candidates, n_matches, n_owned, n_owned_matches)], k, "shapley"
+    )
     present = np.arange(n_candidates, dtype=np.float64)
     n = n_owned + present
     for own in (1.0, 0.0):

@@ -1,4 +1,6 @@
-"""Random orders of owners: each against the definition of a marginal contribution, their means against exact values."""
+"""Random orders of owners: each against the definition of a marginal contribution, their means
+against exact values.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,27 @@ import pytest
 
 from definition import utility_function
 from nearworth.games.coefficients import Presence
-from nearworth.games.owner_game import Nodes, SmallCoalitions, add_small, add_votes, owner_values, sampled_values
+from nearworth.games.owner_game import (
+    Nodes,
+    SmallCoalitions,
+    add_small,
+    add_votes,
+    owner_values,
+    sampled_values,
+)
 
 
 @pytest.mark.parametrize("utility", ["soft", "original"])
 def test_each_order_gives_what_owners_add_to_those_before_them(rng, utility):
     for _ in range(20):
         n, n_owners, k = int(rng.integers(1, 9)), 4, int(rng.integers(1, 6))
-        owners, labels = rng.integers(0, n_owners, n), rng.integers(0, 2, n)  # some owners may have no row
-        game = utility_function("classification", utility, list(range(n)), labels.tolist(), 1, k, 3, "index")
+        owners, labels = (
+            rng.integers(0, n_owners, n),
+            rng.integers(0, 2, n),
+        )  # some owners may have no row
+        game = utility_function(
+            "classification", utility, list(range(n)), labels.tolist(), 1, k, 3, "index"
+        )
         for order in permutations(range(n_owners)):
             expected, there = np.zeros(n_owners), set()
             for owner in order:
@@ -27,13 +41,18 @@ def test_each_order_gives_what_owners_add_to_those_before_them(rng, utility):
             arrivals, values = np.argsort(order) / n_owners, np.zeros(n_owners)
             add_votes(values, owners, labels / k, arrivals, k)
             if utility == "soft":
-                counts = np.bincount(owners, minlength=n_owners), np.bincount(owners, labels, n_owners)
+                counts = (
+                    np.bincount(owners, minlength=n_owners),
+                    np.bincount(owners, labels, n_owners),
+                )
                 add_small(values, *counts, arrivals, k, 3)
             np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
 
 
 def test_rows_beyond_the_first_look_are_seen(rng):
-    """Many rows, of which the far ones are looked at in larger parts: against a plain walk through all rows."""
+    """Many rows, of which the far ones are looked at in larger parts: against a plain walk through
+    all rows.
+    """
     n, n_owners, k = 3000, 40, 5
     owners, votes, arrivals = rng.integers(0, n_owners, n), rng.random(n), rng.random(n_owners)
     expected, nearer = np.zeros(n_owners), []
@@ -59,7 +78,10 @@ def test_means_over_orders_come_near_to_exact_values(rng, tied, n_classes):
     nodes = Nodes.of(Presence.of("shapley"), n_owners)
     exact = owner_values(owners, gains, first, k, nodes)
     if n_classes is not None:
-        counts = np.bincount(owners, minlength=n_owners), np.bincount(owners, gains, n_owners).astype(int)
+        counts = (
+            np.bincount(owners, minlength=n_owners),
+            np.bincount(owners, gains, n_owners).astype(int),
+        )
         exact = exact + SmallCoalitions(k, n_classes, nodes)(*counts)
     about = {"n_owners": n_owners, "n_neighbors": k, "n_classes": n_classes, "n_orders": 2}
     drawn = np.array([sampled_values(owners, gains, first, **about, rng=rng) for _ in range(3000)])
@@ -69,11 +91,18 @@ def test_means_over_orders_come_near_to_exact_values(rng, tied, n_classes):
 
 def test_the_variance_falls_as_the_number_of_orders_rises(rng):
     n, n_owners, k = 60, 20, 3
-    owners, gains, first = rng.integers(0, n_owners, n), rng.integers(0, 2, n).astype(float), np.ones(n, dtype=bool)
+    owners, gains, first = (
+        rng.integers(0, n_owners, n),
+        rng.integers(0, 2, n).astype(float),
+        np.ones(n, dtype=bool),
+    )
     about = {"n_owners": n_owners, "n_neighbors": k, "n_classes": None}
 
     def variance(n_orders):
-        drawn = [sampled_values(owners, gains, first, **about, n_orders=n_orders, rng=rng) for _ in range(400)]
+        drawn = [
+            sampled_values(owners, gains, first, **about, n_orders=n_orders, rng=rng)
+            for _ in range(400)
+        ]
         return np.var(drawn, axis=0).sum()
 
     assert variance(16) < 0.08 * variance(1)

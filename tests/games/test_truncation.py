@@ -1,4 +1,6 @@
-"""Truncated classification: intervals against every label order, estimators against their definitions."""
+"""Truncated classification: intervals against every label order, estimators against their
+definitions.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def exact_values(game, matches, first=None):
 
 
 def by_knowledge(game, k):
-    """For all that can be known (near labels, far matches): rows to ask for, and the values of all label orders."""
+    """For all that can be known (near labels, far matches): rows to ask for, and the values of all
+    label orders.
+    """
     n = game.n_players
     labels = sequences(n)
     values = exact_values(game, labels).reshape(2**k, -1, n)
@@ -62,7 +66,12 @@ def query(rows, q):
 
 def single(truncated, matches, first, n_matches):
     """One query alone."""
-    return query(truncated.rows(matches[None], None if first is None else first[None], np.array([n_matches])), 0)
+    return query(
+        truncated.rows(
+            matches[None], None if first is None else first[None], np.array([n_matches])
+        ),
+        0,
+    )
 
 
 @pytest.mark.parametrize("semivalue", SEMIVALUES)
@@ -92,11 +101,15 @@ def test_intervals_are_exactly_the_range_over_all_orders(utility, semivalue, rng
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", ("beta", 4, 1)])
 @pytest.mark.parametrize("utility", UTILITIES)
 def test_intervals_hold_for_the_definition(utility, semivalue, rng):
-    """The same with nothing from the closed forms: utilities, 2^n subsets, fractions. N = 8, one order per case."""
+    """The same with nothing from the closed forms: utilities, 2^n subsets, fractions. N = 8, one
+    order per case.
+    """
     n = 8
     for n_neighbors, k in ((2, 3), (3, 2), (5, 5), (9, 4)):
         labels = rng.integers(0, 2, n)
-        utility_of = utility_function("classification", utility, list(range(n)), labels.tolist(), 1, n_neighbors, 2)
+        utility_of = utility_function(
+            "classification", utility, list(range(n)), labels.tolist(), 1, n_neighbors, 2
+        )
         truth = defined_values(utility_of, n, semivalue)
         game = ClassificationGame(n, n_neighbors, 2, utility, semivalue)
         row = single(TruncatedClassification(game), labels[:k] == 1, None, int(labels.sum()))
@@ -110,7 +123,9 @@ def test_intervals_hold_for_the_definition(utility, semivalue, rng):
 @pytest.mark.parametrize("tail", TAILS)
 @pytest.mark.parametrize("utility", UTILITIES)
 def test_ties_near_and_far(utility, tail, rng):
-    """Tied near points are averaged; far ones may be tied as they like. Cut before or after any block."""
+    """Tied near points are averaged; far ones may be tied as they like. Cut before or after any
+    block.
+    """
     n = 12
     for _ in range(40):
         semivalue = SEMIVALUES[rng.integers(len(SEMIVALUES))]
@@ -120,7 +135,9 @@ def test_ties_near_and_far(utility, tail, rng):
         labels = rng.integers(0, 2, (1, n))
         truth = exact_values(game, labels, first)[0]
         for k in (*np.flatnonzero(first), n):
-            row = single(TruncatedClassification(game, tail), labels[0, :k] == 1, first[0, :k], labels.sum())
+            row = single(
+                TruncatedClassification(game, tail), labels[0, :k] == 1, first[0, :k], labels.sum()
+            )
             assert (row.near.lower - 1e-12 <= truth[:k]).all()
             assert (truth[:k] <= row.near.upper + 1e-12).all()
             for point in range(k, n):
@@ -130,7 +147,9 @@ def test_ties_near_and_far(utility, tail, rng):
 
 @pytest.mark.parametrize("tail", TAILS)
 def test_order_inside_ties_is_nothing(tail, rng):
-    """Blocks of eight, one of them cut by the window that the local tail looks at: shuffled, nothing changes."""
+    """Blocks of eight, one of them cut by the window that the local tail looks at: shuffled,
+    nothing changes.
+    """
     truncated = TruncatedClassification(ClassificationGame(200, 5, 3), tail)
     first = np.arange(40)[None] % 8 == 0
     for _ in range(5):
@@ -144,7 +163,8 @@ def test_order_inside_ties_is_nothing(tail, rng):
 
 @pytest.mark.parametrize(("cells", "tolerance"), [(256, 1e-3), (truncation.CELLS, 0.1)])
 def test_the_rate_curve_is_found_again(cells, tolerance, monkeypatch):
-    """Log-odds linear in log rank: the local rate and the number of far matches bring the whole curve back.
+    """Log-odds linear in log rank: the local rate and the number of far matches bring the whole
+    curve back.
 
     The step function converges to it; as coarse as it is used, it may be wrong by a few per cent.
     """
@@ -155,14 +175,18 @@ def test_the_rate_curve_is_found_again(cells, tolerance, monkeypatch):
         for semivalue in ("shapley", "banzhaf", ("beta", 4, 1)):
             game = ClassificationGame(n, 15, 2, "original", semivalue)
             rates = 1 / (1 + np.exp(-(start + slope * np.log(rank / k))))
-            local = np.full((1, 10**5), 1 / (1 + np.exp(-start)))  # of so many that the prior is nothing
+            local = np.full(
+                (1, 10**5), 1 / (1 + np.exp(-start))
+            )  # of so many that the prior is nothing
             curve = truncation.RateCurve(FarRanks(game.weights), k)
             lost, match, other = curve.expected(local, np.array([rates.sum()]))
             loss, worth = game.weights.loss[k:], game.weights.worth[k:]
             behind = np.append(np.cumsum((loss * rates)[::-1])[::-1][1:], 0.0)
             assert lost[0] == pytest.approx(loss @ rates, rel=tolerance)
             assert match[0] == pytest.approx(rates @ (worth - behind) / rates.sum(), rel=tolerance)
-            assert other[0] == pytest.approx(-(1 - rates) @ behind / (1 - rates).sum(), rel=tolerance)
+            assert other[0] == pytest.approx(
+                -(1 - rates) @ behind / (1 - rates).sum(), rel=tolerance
+            )
 
 
 @pytest.mark.parametrize("tail", TAILS)
@@ -207,7 +231,9 @@ def test_adversarial_orders_attain_the_ends(tail, semivalue):
         labels[0, :k:3] = 1
         labels[0, far] = 1
         row = truncated.rows(labels[:, :k], None, labels.sum(axis=1))
-        np.testing.assert_allclose(exact_values(game, labels)[:, :k], getattr(row.near, end), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(
+            exact_values(game, labels)[:, :k], getattr(row.near, end), rtol=0, atol=1e-14
+        )
 
 
 @pytest.mark.parametrize("tail", TAILS)
@@ -252,11 +278,17 @@ def test_the_papers_estimator_and_bound(rng):
         labels = sequences(n)
         for n_neighbors, k, n_classes in product(range(1, n + 1), range(1, n), (2, 10)):
             game = ClassificationGame(n, n_neighbors, n_classes)
-            row = TruncatedClassification(game, "paper").rows(labels[:, :k], None, labels.sum(axis=1))
-            far = np.where(labels[:, k:] == 1, row.far_match.value[:, None], row.far_other.value[:, None])
+            row = TruncatedClassification(game, "paper").rows(
+                labels[:, :k], None, labels.sum(axis=1)
+            )
+            far = np.where(
+                labels[:, k:] == 1, row.far_match.value[:, None], row.far_other.value[:, None]
+            )
             found = np.concatenate([row.near.value, far], axis=1)
             for q in rng.integers(0, len(labels), 3):
-                np.testing.assert_allclose(found[q], as_printed(labels[q], n_neighbors, n_classes, k), **EXACT)
+                np.testing.assert_allclose(
+                    found[q], as_printed(labels[q], n_neighbors, n_classes, k), **EXACT
+                )
             error = np.abs(found - exact_values(game, labels)).max()
             assert error == pytest.approx(paper_bound(n, n_neighbors, k), abs=1e-14)
 
@@ -274,7 +306,9 @@ def test_twice_as_tight_as_the_paper(n, n_neighbors):
     game = ClassificationGame(n, n_neighbors, 2)
     for k in (20, 45, 100, 999, 10**4):
         if n_neighbors <= k < n:
-            assert paper_bound(n, n_neighbors, k) >= 2 * TruncatedClassification(game, "minimax").worst_error(k)
+            assert paper_bound(n, n_neighbors, k) >= 2 * TruncatedClassification(
+                game, "minimax"
+            ).worst_error(k)
 
 
 @pytest.mark.parametrize("semivalue", SEMIVALUES)
@@ -282,7 +316,9 @@ def test_twice_as_tight_as_the_paper(n, n_neighbors):
 def test_candidates_are_the_fewest_that_do(semivalue, tail):
     for n, n_neighbors in ((1, 1), (3, 5), (40, 1), (40, 6)):
         game = ClassificationGame(n, n_neighbors, 2, "soft", semivalue)
-        errors = np.array([TruncatedClassification(game, tail).worst_error(k) for k in range(1, n + 1)])
+        errors = np.array(
+            [TruncatedClassification(game, tail).worst_error(k) for k in range(1, n + 1)]
+        )
         for max_error in (0.0, 1e-9, 1e-3, 0.02, 0.1, 1.0):
             assert candidates_for_error(game, max_error, tail) == 1 + np.argmax(errors <= max_error)
 
@@ -311,7 +347,9 @@ def test_a_batch_is_its_queries_one_by_one(tail, rng):
 
 
 def test_local_sees_what_lies_behind(rng):
-    """Match rates that fall with the rank: the local tail beats the paper's and the mean at the near points."""
+    """Match rates that fall with the rank: the local tail beats the paper's and the mean at the
+    near points.
+    """
     n, k, queries = 5000, 100, 60
     game = ClassificationGame(n, 5, 2)
     share = np.log(np.arange(1, n + 1)) / np.log(n)
@@ -320,7 +358,10 @@ def test_local_sees_what_lies_behind(rng):
     truth = exact_values(game, labels)[:, :k]
     errors = {
         tail: np.abs(
-            TruncatedClassification(game, tail).rows(labels[:, :k], None, labels.sum(axis=1)).near.value - truth
+            TruncatedClassification(game, tail)
+            .rows(labels[:, :k], None, labels.sum(axis=1))
+            .near.value
+            - truth
         ).mean()
         for tail in TAILS
     }

@@ -1,8 +1,10 @@
-"""What is recorded: calls of the public interface on small made-up data, each by a name, and what they return.
+"""What is recorded: calls of the public interface on small made-up data, each by a name, and what
+they return.
 
-`CONFIGURATIONS` maps names to functions of an empty folder; each returns arrays by name. Both the test and
-`record.py` run them, so the stored numbers are always those of the same call. `difference` is the rule by which they
-are compared. Data come from numpy's legacy generator, whose numbers never change.
+`CONFIGURATIONS` maps names to functions of an empty folder; each returns arrays by name. Both the
+test and `record.py` run them, so the stored numbers are always those of the same call. `difference`
+is the rule by which they are compared. Data come from numpy's legacy generator, whose numbers never
+change.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ STORED = Path(__file__).with_name("values.npz")
 TOLERANCE = 1e-13  # of the largest magnitude of an array
 FLOOR = 1e-16  # always allowed: some arrays are zero but for rounding
 # Arrays so named come from fits. These end where the slope is rounding. Flat directions make more
-# of that than sums do, but less than 1e-9, with scipy 1.16 and 1.17 and every OpenBLAS kernel tried.
+# of that than sums do, but less than 1e-9, with scipy 1.16 and 1.17 and every OpenBLAS kernel
+# tried.
 FITTED = "fitted "
 FITTED_TOLERANCE = 1e-9
 Arrays = dict[str, Any]
@@ -36,9 +39,9 @@ CONFIGURATIONS: dict[str, Callable[[Path], Arrays]] = {}
 def difference(name: str, expected: np.ndarray, found: np.ndarray) -> str | None:
     """What is wrong with an array, None if nothing.
 
-    Whole numbers, truth values and text must be equal. Real numbers may differ by `TOLERANCE` times the largest finite
-    magnitude of the expected array (`FITTED_TOLERANCE` if the name begins with "fitted "), and always by
-    `FLOOR`; NaN and infinities must be in the same places.
+    Whole numbers, truth values and text must be equal. Real numbers may differ by `TOLERANCE` times
+    the largest finite magnitude of the expected array (`FITTED_TOLERANCE` if the name begins with
+    "fitted "), and always by `FLOOR`; NaN and infinities must be in the same places.
     """
     if expected.shape != found.shape:
         return f"shape {found.shape} instead of {expected.shape}"
@@ -65,11 +68,16 @@ def difference(name: str, expected: np.ndarray, found: np.ndarray) -> str | None
 
 def compute(name: str, folder: Path) -> dict[str, np.ndarray]:
     """The arrays of one configuration, as they are stored."""
-    return {array: _storable(value) for array, value in CONFIGURATIONS[name](folder).items() if value is not None}
+    return {
+        array: _storable(value)
+        for array, value in CONFIGURATIONS[name](folder).items()
+        if value is not None
+    }
 
 
 def save(arrays: dict[str, dict[str, np.ndarray]]) -> None:
-    """Store arrays by configuration and name: all of one type in one long vector, equal ones once, and an index.
+    """Store arrays by configuration and name: all of one type in one long vector, equal ones once,
+    and an index.
 
     Hundreds of small arrays would take more room for their headers than for their numbers.
     """
@@ -79,14 +87,18 @@ def save(arrays: dict[str, dict[str, np.ndarray]]) -> None:
     for configuration_name, named in arrays.items():
         index[configuration_name] = {}
         for array, values in named.items():
-            vector = {"f": "floats", "i": "integers", "b": "truths", "U": "texts"}[values.dtype.kind]
+            vector = {"f": "floats", "i": "integers", "b": "truths", "U": "texts"}[
+                values.dtype.kind
+            ]
             content = (vector, values.dtype.str, values.tobytes())
             if content not in places:
                 places[content] = sizes[vector]
                 vectors[vector].append(values.ravel())
                 sizes[vector] += values.size
             index[configuration_name][array] = [vector, places[content], list(values.shape)]
-    joined = {vector: np.concatenate(parts) for vector, parts in vectors.items() if vector != "texts"}
+    joined = {
+        vector: np.concatenate(parts) for vector, parts in vectors.items() if vector != "texts"
+    }
     texts = [text for part in vectors["texts"] for text in part.tolist()]
     np.savez_compressed(STORED, index=_letters(index), texts=_letters(texts), **joined)
 
@@ -133,12 +145,19 @@ def configuration(name: str) -> Callable[[Any], Any]:
 # Data
 
 
-def generic(seed: int, n_train: int = 120, n_val: int = 90, d: int = 4, *, apart: float = 1.5) -> tuple[Any, ...]:
-    """Three clusters in which no two distances are equal, overlapping unless far apart; a tenth of the labels wrong."""
+def generic(
+    seed: int, n_train: int = 120, n_val: int = 90, d: int = 4, *, apart: float = 1.5
+) -> tuple[Any, ...]:
+    """Three clusters in which no two distances are equal, overlapping unless far apart; a tenth of
+    the labels wrong.
+    """
     rng, n_classes = np.random.RandomState(seed), 3
     centres = apart * rng.standard_normal((n_classes, d))
     y, y_val = rng.randint(0, n_classes, n_train), rng.randint(0, n_classes, n_val)
-    X, X_val = centres[y] + rng.standard_normal((n_train, d)), centres[y_val] + rng.standard_normal((n_val, d))
+    X, X_val = (
+        centres[y] + rng.standard_normal((n_train, d)),
+        centres[y_val] + rng.standard_normal((n_val, d)),
+    )
     wrong = rng.permutation(n_train)[: n_train // 10]
     y[wrong] = (y[wrong] + 1) % n_classes
     return X, y, X_val, y_val
@@ -148,7 +167,11 @@ def tied(seed: int, n_train: int = 120, n_val: int = 90, d: int = 2) -> tuple[An
     """Small whole numbers: many equal distances and identical rows, the labels nearly at random."""
     rng, n_classes = np.random.RandomState(seed), 3
     X, X_val = rng.randint(0, 5, (n_train, d)), rng.randint(0, 5, (n_val, d))
-    y = np.where(rng.uniform(size=n_train) < 0.5, X.sum(axis=1) % n_classes, rng.randint(0, n_classes, n_train))
+    y = np.where(
+        rng.uniform(size=n_train) < 0.5,
+        X.sum(axis=1) % n_classes,
+        rng.randint(0, n_classes, n_train),
+    )
     return X, y, X_val, rng.randint(0, n_classes, n_val)
 
 
@@ -183,14 +206,21 @@ def everything(v: Any, prefix: str = "") -> Arrays:
     }
     if v.search is not None:
         search = v.search
-        found["search counts"] = [search.n_candidates, search.n_sampled, search.n_complete, search.incomplete]
+        found["search counts"] = [
+            search.n_candidates,
+            search.n_sampled,
+            search.n_complete,
+            search.incomplete,
+        ]
         found["search recall"] = search.recall
         found["search failed"] = search.failed
     return {prefix + name: value for name, value in found.items()}
 
 
 def thinned(values: np.ndarray, prefix: str = "", step: int = 10) -> Arrays:
-    """Some of many numbers, and three sums in which each of them counts: as they are, their sizes, and weighted."""
+    """Some of many numbers, and three sums in which each of them counts: as they are, their sizes,
+    and weighted.
+    """
     weights = np.cos(np.arange(len(values)))
     return {
         f"{prefix}some": values[::step].copy(),
@@ -221,7 +251,12 @@ def taken_up(make: Callable[[Any], Any], call: Callable[[Any], Any], after: int)
 
 # The four utilities and the semivalues
 
-SEMIVALUES: dict[str, Any] = {"shapley": "shapley", "banzhaf": "banzhaf", "loo": "loo", "beta": ("beta", 4, 1)}
+SEMIVALUES: dict[str, Any] = {
+    "shapley": "shapley",
+    "banzhaf": "banzhaf",
+    "loo": "loo",
+    "beta": ("beta", 4, 1),
+}
 
 
 def _game(task: str, utility: str, semivalue: str) -> Callable[[Path], Arrays]:
@@ -248,7 +283,8 @@ for _names in product(("classification", "regression"), ("soft", "original"), SE
 def _(folder: Path) -> Arrays:
     data = generic(3, 80)
     return {
-        f"{a} {b}": nw.knn_shapley(*data, n_neighbors=3, semivalue=("beta", a, b)) for a, b in ((1, 16), (0.5, 2.5))
+        f"{a} {b}": nw.knn_shapley(*data, n_neighbors=3, semivalue=("beta", a, b))
+        for a, b in ((1, 16), (0.5, 2.5))
     }
 
 
@@ -274,7 +310,9 @@ def weighted_steps(a: Any, b: Any) -> float:
 
 def _metric(metric: Any, *, ties: bool, **parameters: Any) -> Callable[[Path], Arrays]:
     def run(folder: Path) -> Arrays:
-        kinds = {"generic": generic(4, 110, 80, 5)} | ({"tied": tied(5, 110, 80, 3)} if ties else {})
+        kinds = {"generic": generic(4, 110, 80, 5)} | (
+            {"tied": tied(5, 110, 80, 3)} if ties else {}
+        )
         found: Arrays = {}
         for kind, data in kinds.items():
             found[kind] = nw.knn_shapley(*data, metric=metric, **parameters)
@@ -313,14 +351,19 @@ def _(folder: Path) -> Arrays:
     return {
         "values": nw.KNNShapley(metric="precomputed").fit(None, y).value(across, y_val).values,
         "itself": nw.KNNShapley(metric="precomputed").fit(within, y).value().values,
-        "regression": nw.KNNShapley(metric="precomputed", task="regression").fit(None, X[:, 0]).value(across, y_val),
+        "regression": nw.KNNShapley(metric="precomputed", task="regression")
+        .fit(None, X[:, 0])
+        .value(across, y_val),
     }
 
 
 def _dtype(dtype: Any) -> Callable[[Path], Arrays]:
     def run(folder: Path) -> Arrays:
         found: Arrays = {}
-        for kind, (X, y, X_val, y_val) in {"generic": generic(8, 110, 80), "tied": tied(9, 110, 80)}.items():
+        for kind, (X, y, X_val, y_val) in {
+            "generic": generic(8, 110, 80),
+            "tied": tied(9, 110, 80),
+        }.items():
             X, X_val = (100 * X, 100 * X_val) if np.dtype(dtype).kind == "i" else (X, X_val)
             for order in ("C", "F"):
                 points, queries = (np.asarray(Z, dtype=dtype, order=order) for Z in (X, X_val))
@@ -338,7 +381,10 @@ for _type in ("float64", "float32", "float16", "int64", "int16"):
 def _(folder: Path) -> Arrays:
     X, y, X_val, y_val = tied(10, 110, 80, 6)
     X, X_val = np.where(X > 2, X, 0), np.where(X_val > 2, X_val, 0)
-    points, queries = scipy.sparse.csr_array(X.astype(float)), scipy.sparse.csr_array(X_val.astype(float))
+    points, queries = (
+        scipy.sparse.csr_array(X.astype(float)),
+        scipy.sparse.csr_array(X_val.astype(float)),
+    )
     return {
         "values": nw.knn_shapley(points, y, queries, y_val),
         "columns": nw.knn_shapley(scipy.sparse.csc_array(points), y, queries, y_val),
@@ -358,9 +404,14 @@ def _(folder: Path) -> Arrays:
     labels = np.array(["red", "green", "blue"])
     frame, other = pd.DataFrame(X, columns=names), pd.DataFrame(X_val, columns=names)
     v = nw.KNNShapley().fit(frame, pd.Series(labels[y])).value(other, pd.Series(labels[y_val]))
-    polars = nw.knn_shapley(pl.DataFrame(X, schema=names), labels[y], pl.DataFrame(X_val, schema=names), labels[y_val])
+    polars = nw.knn_shapley(
+        pl.DataFrame(X, schema=names), labels[y], pl.DataFrame(X_val, schema=names), labels[y_val]
+    )
     arrow = nw.knn_shapley(
-        pa.table(dict(zip(names, X.T, strict=True))), y, pa.table(dict(zip(names, X_val.T, strict=True))), y_val
+        pa.table(dict(zip(names, X.T, strict=True))),
+        y,
+        pa.table(dict(zip(names, X_val.T, strict=True))),
+        y_val,
     )
     return {
         "pandas": v.values,
@@ -380,15 +431,27 @@ def _(folder: Path) -> Arrays:
     X = X.astype(np.float32)
     np.save(folder / "X.npy", X)
     np.save(folder / "y.npy", y)
-    pq.write_table(pa.table({"embedding": X.tolist(), "label": y}), folder / "train.parquet", row_group_size=500)
+    pq.write_table(
+        pa.table({"embedding": X.tolist(), "label": y}),
+        folder / "train.parquet",
+        row_group_size=500,
+    )
     small = {"max_memory": "2MB", "n_jobs": 1}
     found = {
         "path": nw.knn_shapley(folder / "X.npy", folder / "y.npy", X_val, y_val, **small),
-        "map": nw.knn_shapley(np.load(folder / "X.npy", mmap_mode="r"), y, X_val, y_val, metric="manhattan", **small),
-        "parquet": nw.knn_shapley(folder / "train.parquet", "label", X_val, y_val, semivalue="banzhaf", **small),
+        "map": nw.knn_shapley(
+            np.load(folder / "X.npy", mmap_mode="r"), y, X_val, y_val, metric="manhattan", **small
+        ),
+        "parquet": nw.knn_shapley(
+            folder / "train.parquet", "label", X_val, y_val, semivalue="banzhaf", **small
+        ),
         "truncated": nw.knn_shapley(folder / "X.npy", y, X_val, y_val, n_candidates=30, **small),
     }
-    return {key: value for name, values in found.items() for key, value in thinned(values, f"{name} ", 20).items()}
+    return {
+        key: value
+        for name, values in found.items()
+        for key, value in thinned(values, f"{name} ", 20).items()
+    }
 
 
 # Corners
@@ -400,14 +463,18 @@ def _(folder: Path) -> Arrays:
     for utility, task in product(("soft", "original"), ("classification", "regression")):
         data = tied(13, 7, 70) if task == "classification" else regression(tied(13, 7, 70))
         for K in (7, 8, 50):
-            found[f"{utility} {task} {K}"] = nw.knn_shapley(*data, n_neighbors=K, utility=utility, task=task)
+            found[f"{utility} {task} {K}"] = nw.knn_shapley(
+                *data, n_neighbors=K, utility=utility, task=task
+            )
     return found
 
 
 @configuration("one row")
 def _(folder: Path) -> Arrays:
     found: Arrays = {}
-    for (utility, task), K in product(product(("soft", "original"), ("classification", "regression")), (1, 3)):
+    for (utility, task), K in product(
+        product(("soft", "original"), ("classification", "regression")), (1, 3)
+    ):
         y, y_val = ([1], [1, 1]) if task == "classification" else ([2.5], [1.0, 4.0])
         found[f"{utility} {task} {K}"] = nw.knn_shapley(
             [[0.5]], y, [[1.0], [2.0]], y_val, n_neighbors=K, utility=utility, task=task
@@ -446,7 +513,9 @@ def _(folder: Path) -> Arrays:
     return {
         "text": est.value(X_val, names[y_val]).values,
         "classes": est.classes_,
-        "lists": nw.knn_shapley(X.tolist(), names[y].tolist(), X_val.tolist(), names[y_val].tolist()),
+        "lists": nw.knn_shapley(
+            X.tolist(), names[y].tolist(), X_val.tolist(), names[y_val].tolist()
+        ),
         "truth": nw.knn_shapley(X, y > 0, X_val, y_val > 0),
     }
 
@@ -460,7 +529,9 @@ def _(folder: Path) -> Arrays:
         "generic": nw.knn_shapley(Z + 1e6, y, Z_val + 1e6, y_val),
         "large": nw.knn_shapley(Z * 1e148, y, Z_val * 1e148, y_val),
         "small": nw.knn_shapley(Z * 1e-140, y, Z_val * 1e-140, y_val),
-        "narrow": nw.knn_shapley((Z + 1e3).astype(np.float32), y, (Z_val + 1e3).astype(np.float32), y_val),
+        "narrow": nw.knn_shapley(
+            (Z + 1e3).astype(np.float32), y, (Z_val + 1e3).astype(np.float32), y_val
+        ),
     }
 
 
@@ -538,9 +609,14 @@ def _(folder: Path) -> Arrays:
     for task, utility in product(("classification", "regression"), ("soft", "original")):
         data = tied(25, 90, 150) if task == "classification" else regression(tied(25, 90, 150))
         for aggregate in ("mean", "sum"):
-            est = nw.KNNShapley(task=task, utility=utility, aggregate=aggregate, standard_errors=True).fit(*data[:2])
+            est = nw.KNNShapley(
+                task=task, utility=utility, aggregate=aggregate, standard_errors=True
+            ).fit(*data[:2])
             v = est.value(*data[2:])
-            found |= {f"{task} {utility} {aggregate}": v.values, f"{task} {utility} {aggregate} e": v.standard_errors}
+            found |= {
+                f"{task} {utility} {aggregate}": v.values,
+                f"{task} {utility} {aggregate} e": v.standard_errors,
+            }
     return found
 
 
@@ -551,7 +627,9 @@ def _(folder: Path) -> Arrays:
     few = nw.KNNShapley(n_candidates=8).fit(*generic(26, 50, 70)[:2])
     return (
         everything(est.value(X_val, y_val, contributions="all"), "all ")
-        | everything(est.value(X_val, y_val, np.arange(1.0, 71.0), contributions=slice(3, 9)), "weighted ")
+        | everything(
+            est.value(X_val, y_val, np.arange(1.0, 71.0), contributions=slice(3, 9)), "weighted "
+        )
         | everything(few.value(*generic(26, 50, 70)[2:], contributions=[7, 1]), "truncated ")
     )
 
@@ -564,7 +642,9 @@ def _truncated(tail: str) -> Callable[[Path], Arrays]:
         found: Arrays = {}
         for utility, kind in product(("soft", "original"), ("generic", "tied")):
             X, y, X_val, y_val = (generic if kind == "generic" else tied)(27, 100, 80)
-            est = nw.KNNShapley(3, utility=utility, n_candidates=15, tail=tail, standard_errors=kind == "generic")
+            est = nw.KNNShapley(
+                3, utility=utility, n_candidates=15, tail=tail, standard_errors=kind == "generic"
+            )
             found |= everything(est.fit(X, y).value(X_val, y_val), f"{utility} {kind} ")
         return found
 
@@ -582,8 +662,12 @@ def _(folder: Path) -> Arrays:
     for semivalue in ("banzhaf", "loo", "beta"):
         est = nw.KNNShapley(3, n_candidates=12, semivalue=SEMIVALUES[semivalue]).fit(X, y)
         found |= everything(est.value(X_val, y_val), f"{semivalue} ")
-    found |= everything(nw.KNNShapley(3, n_candidates=12, ties="index").fit(X, y).value(), "itself ")
-    est = nw.KNNShapley(3, n_candidates=12, metric="manhattan", aggregate="sum", search="auto").fit(X, y)
+    found |= everything(
+        nw.KNNShapley(3, n_candidates=12, ties="index").fit(X, y).value(), "itself "
+    )
+    est = nw.KNNShapley(3, n_candidates=12, metric="manhattan", aggregate="sum", search="auto").fit(
+        X, y
+    )
     return found | everything(est.value(X_val, y_val), "manhattan ")
 
 
@@ -659,9 +743,13 @@ def _searched(name: str) -> Callable[[Path], Arrays]:
         given = {"n_candidates": 12, "random_state": 7, "standard_errors": True}
 
         def make(progress: Any) -> Any:
-            return nw.KNNShapley(3, search=SEARCHERS[name](X, X_val), progress=progress, n_jobs=1, **given).fit(X, y)
+            return nw.KNNShapley(
+                3, search=SEARCHERS[name](X, X_val), progress=progress, n_jobs=1, **given
+            ).fit(X, y)
 
-        kept = taken_up(make, lambda est: est.value(X_val, y_val, weights, checkpoint=folder / "run"), 150)
+        kept = taken_up(
+            make, lambda est: est.value(X_val, y_val, weights, checkpoint=folder / "run"), 150
+        )
         return everything(make(False).value(X_val, y_val, weights)) | everything(kept, "taken up ")
 
     return run
@@ -676,16 +764,24 @@ def _(folder: Path) -> Arrays:
     X, y, X_val, y_val = generic(32, 400, 300)
     lsh = nw.LSHSearch(random_state=0).fit(X).prepare(5)
     indices, distances = lsh.search(X_val[:60], 5)
-    with_error = nw.KNNShapley(2, search=nw.LSHSearch(6, 3, 4.0, random_state=2), max_error=0.2, random_state=0)
+    with_error = nw.KNNShapley(
+        2, search=nw.LSHSearch(6, 3, 4.0, random_state=2), max_error=0.2, random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # only more than 0.2 is certain
         v = with_error.fit(X, y).value(X_val, y_val)
     return {
         "lsh indices": indices,
         "lsh distances": distances,
-        "lsh tables and hashes": (lsh.tuning.parameters["n_tables"], lsh.tuning.parameters["n_hashes"]),
+        "lsh tables and hashes": (
+            lsh.tuning.parameters["n_tables"],
+            lsh.tuning.parameters["n_hashes"],
+        ),
         "lsh width": lsh.tuning.parameters["width"],
-        "lsh itself": nw.KNNShapley(3, search="lsh", n_candidates=6, random_state=0).fit(X, y).value().values,
+        "lsh itself": nw.KNNShapley(3, search="lsh", n_candidates=6, random_state=0)
+        .fit(X, y)
+        .value()
+        .values,
     } | everything(v, "max error ")
 
 
@@ -695,13 +791,19 @@ def _(folder: Path) -> Arrays:
 @configuration("checkpoints")
 def _(folder: Path) -> Arrays:
     found: Arrays = {}
-    kinds = {"exact": {}, "nearest": {"n_candidates": 9}, "regression": {"task": "regression", "metric": "manhattan"}}
+    kinds = {
+        "exact": {},
+        "nearest": {"n_candidates": 9},
+        "regression": {"task": "regression", "metric": "manhattan"},
+    }
     for kind, parameters in kinds.items():
         data = tied(33, 60, 330) if kind != "regression" else regression(tied(33, 60, 330))
         weights = np.random.RandomState(0).uniform(0.5, 2, 330)
 
         def make(progress: Any, data: Any = data, parameters: Any = parameters) -> Any:
-            return nw.KNNShapley(3, standard_errors=True, progress=progress, n_jobs=1, **parameters).fit(*data[:2])
+            return nw.KNNShapley(
+                3, standard_errors=True, progress=progress, n_jobs=1, **parameters
+            ).fit(*data[:2])
 
         def call(est: Any, data: Any = data, kind: str = kind, weights: Any = weights) -> Any:
             return est.value(*data[2:], weights, checkpoint=folder / kind)
@@ -731,12 +833,19 @@ def _(folder: Path) -> Arrays:
 @configuration("parts")
 def _(folder: Path) -> Arrays:
     found: Arrays = {}
-    for kind, parameters in {"exact": {"standard_errors": True}, "nearest": {"n_candidates": 9}}.items():
+    for kind, parameters in {
+        "exact": {"standard_errors": True},
+        "nearest": {"n_candidates": 9},
+    }.items():
         X, y, X_val, y_val = tied(35, 80, 230)
         est = nw.KNNShapley(3, **parameters).fit(X, y)
         for start, stop in ((0, 64), (64, 192), (192, 230)):
-            est.partial(X_val[start:stop], y_val[start:stop], start=start).save(folder / f"{kind} {start}.part")
-        last, first, middle = (nw.Partial.load(folder / f"{kind} {start}.part") for start in (192, 0, 64))
+            est.partial(X_val[start:stop], y_val[start:stop], start=start).save(
+                folder / f"{kind} {start}.part"
+            )
+        last, first, middle = (
+            nw.Partial.load(folder / f"{kind} {start}.part") for start in (192, 0, 64)
+        )
         found |= everything(nw.Valuation.from_partial(last.merge([first, middle])), f"{kind} ")
         found[f"{kind} ranges"] = last.merge(first).ranges
     return found
@@ -747,9 +856,14 @@ def _(folder: Path) -> Arrays:
     X, y, X_val, y_val = generic(36, 90, 300)
     found: Arrays = {}
     with ThreadPoolExecutor(2) as executor:
-        for kind, parameters in {"exact": {"standard_errors": True}, "nearest": {"n_candidates": 9}}.items():
+        for kind, parameters in {
+            "exact": {"standard_errors": True},
+            "nearest": {"n_candidates": 9},
+        }.items():
             est = nw.KNNShapley(3, **parameters).fit(X, y)
-            found |= everything(est.value(X_val, y_val, executor=executor, scratch=folder / kind), f"{kind} ")
+            found |= everything(
+                est.value(X_val, y_val, executor=executor, scratch=folder / kind), f"{kind} "
+            )
         found["itself"] = est.value(executor=executor).values
     return found
 
@@ -760,7 +874,11 @@ def _(folder: Path) -> Arrays:
 @configuration("owners")
 def _(folder: Path) -> Arrays:
     found: Arrays = {}
-    kinds = {"exact": {"standard_errors": True}, "nearest": {"standard_errors": True, "n_candidates": 10}, "no e": {}}
+    kinds = {
+        "exact": {"standard_errors": True},
+        "nearest": {"standard_errors": True, "n_candidates": 10},
+        "no e": {},
+    }
     owners = np.array(["ann", "bob", "cy", "ann", "dee"])[np.arange(120) % 5]
     for kind, parameters in kinds.items():
         X, y, X_val, y_val = generic(37, 120, 150)
@@ -785,7 +903,12 @@ def _(folder: Path) -> Arrays:
         "columns": list(v.to_frame("pandas").columns),
         "rank": v.to_frame("pandas")["rank"].to_numpy(),
     }
-    for rule, fraction in (("ranking", None), ("ranking", 0.25), ("cluster", None), ("lower-cluster", None)):
+    for rule, fraction in (
+        ("ranking", None),
+        ("ranking", 0.25),
+        ("cluster", None),
+        ("lower-cluster", None),
+    ):
         detection = v.detect(rule, fraction=fraction)
         name = rule if fraction is None else f"{rule} {fraction}"
         found |= {f"{name} mask": detection.mask, f"{name} threshold": detection.threshold}
@@ -795,7 +918,10 @@ def _(folder: Path) -> Arrays:
 @configuration("label noise")
 def _(folder: Path) -> Arrays:
     y = np.array(["ant", "bee", "cow", "dog"])[np.random.RandomState(0).randint(0, 4, 100)]
-    return {kind: nw.add_label_noise(y, 0.2, kind, random_state=5) for kind in ("uniform", "pair", "class-dependent")}
+    return {
+        kind: nw.add_label_noise(y, 0.2, kind, random_state=5)
+        for kind in ("uniform", "pair", "class-dependent")
+    }
 
 
 @configuration("the paper's split")
@@ -819,8 +945,13 @@ def _(folder: Path) -> Arrays:
     for protocol, flip in (("table", "first"), ("released", "last")):
         split = paper.make_split(dataset, protocol, n_val=100, flip=flip)
         v = nw.KNNShapley(5).fit(split.X, split.y).value(split.X_val, split.y_val)
-        found |= thinned(split.X[:, 0], f"{protocol} X ", 50) | thinned(v.values, f"{protocol} values ", 50)
-        found |= {f"{protocol} y": np.flatnonzero(split.y), f"{protocol} flipped": np.flatnonzero(split.flipped)[::20]}
+        found |= thinned(split.X[:, 0], f"{protocol} X ", 50) | thinned(
+            v.values, f"{protocol} values ", 50
+        )
+        found |= {
+            f"{protocol} y": np.flatnonzero(split.y),
+            f"{protocol} flipped": np.flatnonzero(split.flipped)[::20],
+        }
     return found
 
 
@@ -846,7 +977,11 @@ def audited(audit: Any, prefix: str = "") -> Arrays:
         "columns": list(audit.to_frame("pandas").columns),
         "fitted quality": audit.quality,
         "fitted confidence": audit.confidence,
-        "fitted errors": [np.nan if count.estimate is None else count.estimate, count.lower, count.upper],
+        "fitted errors": [
+            np.nan if count.estimate is None else count.estimate,
+            count.lower,
+            count.upper,
+        ],
         "fitted probabilities": audit.label_probabilities,
         "fitted range": audit.suggested_range,
         "fitted explanation": [told.probability_right, told.confidence],
@@ -855,7 +990,9 @@ def audited(audit: Any, prefix: str = "") -> Arrays:
         "explained values": list(told.value_under.values()),
         "explained neighbours": [neighbour.row for neighbour in told.neighbours],
         "explained distances": [neighbour.distance for neighbour in told.neighbours],
-        "explained hurt": [effect.row for effect in told.hurt],  # of those helped, several are helped alike
+        "explained hurt": [
+            effect.row for effect in told.hurt
+        ],  # of those helped, several are helped alike
         "explained effects": [effect.value for effect in (*told.helped, *told.hurt)],
     }
     found["suggested" if audit.classes is not None else "fitted suggested"] = audit.suggested
@@ -884,7 +1021,9 @@ def _(folder: Path) -> Arrays:
     centres = np.array([X_val[y_val == label].mean(axis=0) for label in range(3)])
     nearness = 1 / ((X[:, None, :] - centres) ** 2).sum(axis=2)
     probabilities = nearness / nearness.sum(axis=1, keepdims=True)
-    return audited(nw.audit_labels(X, _animals(y), 5, X_val, _animals(y_val)), "trusted ") | audited(
+    return audited(
+        nw.audit_labels(X, _animals(y), 5, X_val, _animals(y_val)), "trusted "
+    ) | audited(
         nw.audit_labels(X, _animals(y), pred_probs=probabilities, metric="manhattan"), "model "
     )
 
@@ -923,7 +1062,9 @@ def read_table(path: Path, prefix: str, leave_out: tuple[str, ...] = ()) -> Arra
     with path.open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     found: Arrays = {f"{prefix}columns": header}
-    for name, cells in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
+    for name, cells in zip(
+        header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True
+    ):
         if name not in leave_out:
             fitted = FITTED if name in ("quality", "suggested") else ""
             found[_named(prefix, f"{fitted}{name}")] = _parsed(cells)
@@ -958,11 +1099,26 @@ def _(folder: Path) -> Arrays:
     write_table(folder / "train.csv", flowers(44, 90))
     write_table(folder / "trusted.csv", flowers(45, 70))
     train, trusted = str(folder / "train.csv"), str(folder / "trusted.csv")
-    species, height = ["-t", "species", "--ignore", "height"], ["-t", "height", "--ignore", "species"]
+    species, height = (
+        ["-t", "species", "--ignore", "height"],
+        ["-t", "height", "--ignore", "species"],
+    )
     named = ["--id", "name", "-q"]
-    run_command(folder, "value", train, *species, *named, "--validation", trusted, "-o", str(folder / "a.csv"))
+    run_command(
+        folder,
+        "value",
+        train,
+        *species,
+        *named,
+        "--validation",
+        trusted,
+        "-o",
+        str(folder / "a.csv"),
+    )
     run_command(folder, "value", train, *species, *named, "-k", "3", "-o", str(folder / "b.csv"))
-    run_command(folder, "value", train, *height, *named, "--task", "regression", "-o", str(folder / "c.csv"))
+    run_command(
+        folder, "value", train, *height, *named, "--task", "regression", "-o", str(folder / "c.csv")
+    )
     return (
         read_table(folder / "a.csv", "trusted ")
         | read_table(folder / "b.csv", "itself ", ("name",))
@@ -974,14 +1130,35 @@ def _(folder: Path) -> Arrays:
 def _(folder: Path) -> Arrays:
     columns = flowers(46, 150)
     write_table(folder / "train.csv", columns)
-    train, species = str(folder / "train.csv"), ["-t", "species", "--ignore", "height", "--id", "name", "-q"]
+    train, species = (
+        str(folder / "train.csv"),
+        ["-t", "species", "--ignore", "height", "--id", "name", "-q"],
+    )
     height = ["-t", "height", "--ignore", "species", "--id", "name", "-q"]
     run_command(folder, "detect", train, *species, "--fraction", "0.1", "-o", str(folder / "a.csv"))
     run_command(
-        folder, "detect", train, *species, "--ignore", "garden", "--max-fdr", "0.3", "-o", str(folder / "b.csv")
+        folder,
+        "detect",
+        train,
+        *species,
+        "--ignore",
+        "garden",
+        "--max-fdr",
+        "0.3",
+        "-o",
+        str(folder / "b.csv"),
     )
     run_command(
-        folder, "detect", train, *height, "--task", "regression", "--fraction", "0.1", "-o", str(folder / "c.csv")
+        folder,
+        "detect",
+        train,
+        *height,
+        "--task",
+        "regression",
+        "--fraction",
+        "0.1",
+        "-o",
+        str(folder / "c.csv"),
     )
     with (folder / "a.csv").open(newline="", encoding="utf-8") as file:
         suspects = list(csv.DictReader(file))
@@ -992,16 +1169,23 @@ def _(folder: Path) -> Arrays:
         "target": ["species"] * len(suspects),
         "given": [suspect["given"] for suspect in suspects],
         "decision": ["relabel" if i % 3 else "confirm" for i in range(len(suspects))],
-        "label": [suspect["suggested"] if i % 3 else suspect["given"] for i, suspect in enumerate(suspects)],
+        "label": [
+            suspect["suggested"] if i % 3 else suspect["given"]
+            for i, suspect in enumerate(suspects)
+        ],
         "of_rows": [150] * len(suspects),
     }
     write_table(folder / "decisions.csv", decisions)
-    run_command(folder, "apply", str(folder / "decisions.csv"), train, "-o", str(folder / "clean.csv"), "-q")
+    run_command(
+        folder, "apply", str(folder / "decisions.csv"), train, "-o", str(folder / "clean.csv"), "-q"
+    )
     return (
         read_table(folder / "a.csv", "worst ", ("why",))
         | read_table(folder / "b.csv", "by fdr ", ("why",))
         | read_table(folder / "c.csv", "regression ", ("why",))
-        | read_table(folder / "clean.csv", "applied ", ("name", "length", "width", "garden", "height"))
+        | read_table(
+            folder / "clean.csv", "applied ", ("name", "length", "width", "garden", "height")
+        )
     )
 
 
@@ -1010,11 +1194,15 @@ def _(folder: Path) -> Arrays:
     X, y, X_val, y_val = generic(47, 70, 150)
     est = nw.KNNShapley(3, standard_errors=True).fit(X, y)
     for start, stop in ((0, 128), (128, 150)):
-        est.partial(X_val[start:stop], y_val[start:stop], start=start).save(folder / f"{start}.part")
+        est.partial(X_val[start:stop], y_val[start:stop], start=start).save(
+            folder / f"{start}.part"
+        )
     parts = [str(folder / "128.part"), str(folder / "0.part")]
     for name in ("values.csv", "values.npz"):
         run_command(folder, "merge", *parts, "-o", str(folder / name))
-    return read_table(folder / "values.csv", "table ") | everything(nw.Valuation.load(folder / "values.npz"))
+    return read_table(folder / "values.csv", "table ") | everything(
+        nw.Valuation.load(folder / "values.npz")
+    )
 
 
 @configuration("tables prepared")
@@ -1024,4 +1212,7 @@ def _(folder: Path) -> Arrays:
     columns = flowers(48, 60)
     del columns["name"]
     preparer = nw.TablePreparer().fit(pa.table(columns))
-    return {"numbers": preparer.transform(pa.table(columns)), "description": list(preparer.describe())}
+    return {
+        "numbers": preparer.transform(pa.table(columns)),
+        "description": list(preparer.describe()),
+    }

@@ -1,7 +1,8 @@
 """Record today's numbers: python tests/golden/record.py [NAME ...]
 
-Without names, everything is recorded anew; with names (or beginnings of names) only these configurations are, and all
-others stay as they are stored. Record only what was meant to change, and say in the commit what changed and why.
+Without names, everything is recorded anew; with names (or beginnings of names) only these
+configurations are, and all others stay as they are stored. Record only what was meant to change,
+and say in the commit what changed and why.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ def record(beginnings: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             stored[name] = compute(name, Path(folder))
         size = sum(array.nbytes for array in stored[name].values())
-        print(f"{name:<45} {len(stored[name]):>3} arrays {size:>8,} bytes {time.perf_counter() - start:6.2f} s")
+        print(
+            f"{name:<45} {len(stored[name]):>3} arrays {size:>8,} bytes"
+            f" {time.perf_counter() - start:6.2f} s"
+        )
     save({name: stored[name] for name in CONFIGURATIONS if name in stored})
     print(f"{STORED}: {STORED.stat().st_size:,} bytes")
 

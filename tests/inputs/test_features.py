@@ -24,7 +24,12 @@ COLUMNS = ["width", "height", "depth"]
 
 @pytest.fixture
 def data(rng):
-    return rng.normal(size=(60, 3)), rng.integers(0, 3, 60), rng.normal(size=(8, 3)), rng.integers(0, 3, 8)
+    return (
+        rng.normal(size=(60, 3)),
+        rng.integers(0, 3, 60),
+        rng.normal(size=(8, 3)),
+        rng.integers(0, 3, 8),
+    )
 
 
 def changed(array, index, value):
@@ -43,7 +48,9 @@ FRAMES = {
 SERIES = {
     "pandas": pd.Series,
     "polars": lambda y: pl.Series("y", y),
-    "pyarrow": lambda y: pa.chunked_array([y[:20], y[20:]]) if len(y) > 20 else pa.chunked_array([y]),
+    "pyarrow": lambda y: (
+        pa.chunked_array([y[:20], y[20:]]) if len(y) > 20 else pa.chunked_array([y])
+    ),
 }
 
 
@@ -70,7 +77,12 @@ def test_frame_columns_of_every_numeric_type(data, library, rng):
     }
     make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
     y = rng.integers(0, 2, 30)
-    expected = nw.KNNShapley().fit(np.column_stack([c.astype(float) for c in columns.values()]), y).value().values
+    expected = (
+        nw.KNNShapley()
+        .fit(np.column_stack([c.astype(float) for c in columns.values()]), y)
+        .value()
+        .values
+    )
     np.testing.assert_array_equal(nw.KNNShapley().fit(make(columns), y).value().values, expected)
 
 
@@ -79,9 +91,12 @@ def test_a_frame_with_a_column_of_vectors(data, library):
     X, y, X_val, y_val = data
     make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
     frames = [
-        make({"name": list(map(str, labels)), "vector": rows.tolist()}) for rows, labels in ((X, y), (X_val, y_val))
+        make({"name": list(map(str, labels)), "vector": rows.tolist()})
+        for rows, labels in ((X, y), (X_val, y_val))
     ]
-    np.testing.assert_array_equal(nw.knn_shapley(frames[0], y, frames[1], y_val), nw.knn_shapley(X, y, X_val, y_val))
+    np.testing.assert_array_equal(
+        nw.knn_shapley(frames[0], y, frames[1], y_val), nw.knn_shapley(X, y, X_val, y_val)
+    )
 
 
 def test_nullable_pandas_columns(data):
@@ -116,7 +131,9 @@ from importlib.machinery import PathFinder
 class Without(PathFinder):
     @classmethod
     def find_spec(cls, name, *rest):
-        return None if name.split(".")[0] in ("pandas", "polars") else super().find_spec(name, *rest)
+        if name.split(".")[0] in ("pandas", "polars"):
+            return None
+        return super().find_spec(name, *rest)
 sys.meta_path = [Without if finder is PathFinder else finder for finder in sys.meta_path]
 import numpy as np, pyarrow as pa, nearworth as nw
 X = pa.table({"a": [0.0, 1.0, 2.0], "b": [1, 0, 1]})
@@ -135,24 +152,56 @@ TRAINING = [
     (changed(X, (3, 1), np.nan), Y, "X contains NaN at row 3, column 1"),
     (changed(X, (2, 0), np.inf), Y, "X contains infinity (inf) at row 2, column 0"),
     (changed(X, (2, 0), -np.inf), Y, "X contains infinity (inf) at row 2, column 0"),
-    (changed(X, (4, 1), 1e200), Y, "X holds values too large for 64-bit distances: 1e+200 at row 4, column 1"),
-    (pd.DataFrame(changed(X, (3, 1), np.nan), columns=["a", "b"]), Y, "X contains NaN at row 3, column 'b'"),
+    (
+        changed(X, (4, 1), 1e200),
+        Y,
+        "X holds values too large for 64-bit distances: 1e+200 at row 4, column 1",
+    ),
+    (
+        pd.DataFrame(changed(X, (3, 1), np.nan), columns=["a", "b"]),
+        Y,
+        "X contains NaN at row 3, column 'b'",
+    ),
     (pl.DataFrame({"a": [1.0, None, 3, 4, 5, 6]}), Y, "X contains NaN at row 1, column 'a'"),
-    (pl.DataFrame({"a": [1, None, 3, 4, None, 6]}), Y, "X has missing values in column 'a' at rows 1, 4"),
-    (pd.DataFrame({"a": range(6), "b": list("uvwxyz")}), Y, "X has a column that is not numeric: 'b'"),
-    (pd.DataFrame({"a": pd.Categorical([1, 2] * 3)}), Y, "X has a column that is not numeric: 'a' (dictionary"),
-    (pd.DataFrame({"a": [0, 1, "x", 2, 3, []]}), Y, "X has a column that cannot be read as numbers"),
+    (
+        pl.DataFrame({"a": [1, None, 3, 4, None, 6]}),
+        Y,
+        "X has missing values in column 'a' at rows 1, 4",
+    ),
+    (
+        pd.DataFrame({"a": range(6), "b": list("uvwxyz")}),
+        Y,
+        "X has a column that is not numeric: 'b'",
+    ),
+    (
+        pd.DataFrame({"a": pd.Categorical([1, 2] * 3)}),
+        Y,
+        "X has a column that is not numeric: 'a' (dictionary",
+    ),
+    (
+        pd.DataFrame({"a": [0, 1, "x", 2, 3, []]}),
+        Y,
+        "X has a column that cannot be read as numbers",
+    ),
     (pl.DataFrame({"a": range(6)}).lazy(), Y, "X is a lazy frame. Call .collect()"),
     (scipy.sparse.csr_array(changed(X, (3, 1), np.nan)), Y, "X contains NaN at row 3, column 1"),
     (scipy.sparse.csr_array(X + 1j), Y, "Complex data not supported"),
     (X + 1j, Y, "Complex data not supported"),
-    (X[:, 0], Y, "X must have two dimensions, one row per point; got shape (6,). Reshape your data"),
+    (
+        X[:, 0],
+        Y,
+        "X must have two dimensions, one row per point; got shape (6,). Reshape your data",
+    ),
     (X[None], Y, "X must have two dimensions, one row per point; got shape (1, 6, 2)"),
     (np.empty((0, 2)), Y[:0], "X has 0 sample(s) (shape=(0, 2)) while a minimum of 1 is required"),
     (np.empty((6, 0)), Y, "X has 0 feature(s) (shape=(6, 0)) while a minimum of 1 is required"),
     ([[1, 2], [3]], [0, 1], "X is not a rectangular array"),
     ([["a", "b"], ["c", "d"]], [0, 1], "X must hold numbers; got dtype <U1"),
-    (np.array([["a", 1], ["c", 2]], dtype=object), [0, 1], "X has entries that are not 64-bit numbers"),
+    (
+        np.array([["a", 1], ["c", 2]], dtype=object),
+        [0, 1],
+        "X has entries that are not 64-bit numbers",
+    ),
     (X.astype("datetime64[s]"), Y, "X must hold numbers; got dtype datetime64"),
     (np.ma.masked_greater(X, 9), Y, "X is a masked array with 2 masked entries"),
     (None, Y, "X is None"),
@@ -190,7 +239,9 @@ def test_validation_features(arguments, message):
 def test_feature_names():
     train = pd.DataFrame(X, columns=["a", "b"])
     est = nw.KNNShapley().fit(train, Y)
-    with pytest.raises(ValueError, match="X_val has other feature names than X in fit. Their order differs"):
+    with pytest.raises(
+        ValueError, match="X_val has other feature names than X in fit. Their order differs"
+    ):
         est.value(train[["b", "a"]], Y)
     with pytest.raises(ValueError, match=r"Missing: \['b'\]; unexpected: \['c'\]"):
         est.value(train.rename(columns={"b": "c"}), Y)
@@ -203,20 +254,28 @@ def test_feature_names():
 def test_precomputed_shapes():
     D = np.zeros((6, 6))
     est = nw.KNNShapley(metric="precomputed")
-    with pytest.raises(ValueError, match=r"X must be 6 x 6 distances between training points; got \(6, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"X must be 6 x 6 distances between training points; got \(6, 2\)"
+    ):
         est.fit(X, Y)
-    with pytest.raises(ValueError, match=r"X_val must be validation points x 6 distances; got \(2, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"X_val must be validation points x 6 distances; got \(2, 5\)"
+    ):
         est.fit(D, Y).value(D[:2, :5], Y_VAL)
     with pytest.raises(ValueError, match="needs distances between training points: fit"):
         est.fit(None, Y).value()
-    with pytest.raises(TypeError, match="X_val is sparse, but metric='precomputed' needs every distance"):
+    with pytest.raises(
+        TypeError, match="X_val is sparse, but metric='precomputed' needs every distance"
+    ):
         est.fit(None, Y).value(scipy.sparse.csr_array(D[:2]), Y_VAL)
     with pytest.raises(ValueError, match="y has 5 entries for 6 rows"):
         est.fit(D, Y[:5])
 
 
 def test_sparse_metrics():
-    with pytest.raises(ValueError, match="metric='chebyshev' does not work on sparse data. Use one of 'euclidean'"):
+    with pytest.raises(
+        ValueError, match="metric='chebyshev' does not work on sparse data. Use one of 'euclidean'"
+    ):
         nw.KNNShapley(metric="chebyshev").fit(scipy.sparse.csr_array(X), Y)
     with pytest.raises(TypeError, match="One of X and X_val is sparse"):
         nw.KNNShapley().fit(scipy.sparse.csr_array(X), Y).value(X_VAL, Y_VAL)
@@ -239,7 +298,9 @@ def test_scales_of_metrics_that_do_not_exist():
     with pytest.raises(ValueError, match="metric='seuclidean' needs a scale, such as"):
         nw.KNNShapley(metric="seuclidean").fit(X, Y)
     with pytest.raises(ValueError, match="metric='minkowski' gives infinity"):
-        nw.KNNShapley(metric="minkowski", metric_params={"p": 3}).fit(X * 1e120, Y).value(X_VAL, Y_VAL)
+        nw.KNNShapley(metric="minkowski", metric_params={"p": 3}).fit(X * 1e120, Y).value(
+            X_VAL, Y_VAL
+        )
     with pytest.raises(ValueError, match="metric='minkowski' does not work on these data") as error:
         nw.KNNShapley(metric="minkowski", metric_params={"q": 3}).fit(X, Y)
     assert len(str(error.value)) < 300
@@ -262,7 +323,9 @@ def test_an_index_of_any_kind_is_kept_and_is_no_feature(index):
     assert features.index is frame.index
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame(), pd.DataFrame({"x": []}), pd.DataFrame(index=[1, 2])])
+@pytest.mark.parametrize(
+    "frame", [pd.DataFrame(), pd.DataFrame({"x": []}), pd.DataFrame(index=[1, 2])]
+)
 def test_empty_frames_are_refused(frame):
     with pytest.raises(ValueError, match="X has"):
         check_features(frame, "X")

@@ -1,4 +1,6 @@
-"""Rows of files: read as from an array, and how much memory that takes; damaged files, and maps of files."""
+"""Rows of files: read as from an array, and how much memory that takes; damaged files, and maps of
+files.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ def test_rows_are_read_as_from_an_array(rng, tmp_path, monkeypatch, positional):
     X = rng.integers(0, 100, (500, 3)).astype(">i2")
     np.save(tmp_path / "X.npy", X)
     rows = open_npy(tmp_path / "X.npy", "X")
-    for key in (slice(None), slice(7, 90), slice(90, 7), slice(400, 1_000), rng.integers(0, 500, 300)):
+    for key in (
+        slice(None),
+        slice(7, 90),
+        slice(90, 7),
+        slice(400, 1_000),
+        rng.integers(0, 500, 300),
+    ):
         np.testing.assert_array_equal(rows[key], X[key])
     np.testing.assert_array_equal(rows[[]], X[np.zeros(0, dtype=int)])
     np.testing.assert_array_equal(np.asarray(rows), X)
@@ -76,7 +84,13 @@ def test_parts_become_one_matrix(rng, monkeypatch):
 
 @pytest.mark.parametrize(
     ("classes", "parameters"),
-    [(2, {}), (10, {}), (2, {"task": "regression"}), (3, {"metric": "cosine"}), (2, {"n_candidates": 10})],
+    [
+        (2, {}),
+        (10, {}),
+        (2, {"task": "regression"}),
+        (3, {"metric": "cosine"}),
+        (2, {"n_candidates": 10}),
+    ],
 )
 def test_work_on_a_file_stays_below_an_eighth_of_it(rng, tmp_path, parameters, classes):
     """Points in two equal classes need the most scratch."""
@@ -85,7 +99,9 @@ def test_work_on_a_file_stays_below_an_eighth_of_it(rng, tmp_path, parameters, c
     np.save(tmp_path / "X.npy", X)
     X_val, y_val, budget = X[:40] + 0.5, y[:40], X.nbytes // 8
     del X
-    nw.KNNShapley(max_memory=10 * budget, **parameters).fit(tmp_path / "X.npy", y).value(X_val, y_val)  # compiles
+    nw.KNNShapley(max_memory=10 * budget, **parameters).fit(tmp_path / "X.npy", y).value(
+        X_val, y_val
+    )  # compiles
     tracemalloc.start()
     try:
         est = nw.KNNShapley(max_memory=budget, n_jobs=2, **parameters).fit(tmp_path / "X.npy", y)
@@ -114,24 +130,38 @@ print(resident("VmHWM") - before)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak of the resident set")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak of the resident set"
+)
 @pytest.mark.parametrize("how", ["npy", "map", "parquet"])
 def test_the_resident_set_stays_small_with_all_pages_of_the_file_counted(rng, tmp_path, how):
     """Beyond what libraries take once: the same is done on a small file first."""
     X, files = rng.standard_normal((12_000, 1_024), dtype=np.float32), []
     for name, rows in {"small": X[:2_500], "large": X}.items():
-        files.append(str(tmp_path / f"{name}.{how}" if how == "parquet" else tmp_path / f"{name}.npy"))
+        files.append(
+            str(tmp_path / f"{name}.{how}" if how == "parquet" else tmp_path / f"{name}.npy")
+        )
         if how == "parquet":
-            pq.write_table(pa.table({"v": pa.FixedSizeListArray.from_arrays(rows.ravel(), 1_024)}), files[-1])
+            pq.write_table(
+                pa.table({"v": pa.FixedSizeListArray.from_arrays(rows.ravel(), 1_024)}), files[-1]
+            )
         else:
             np.save(files[-1], rows)
     budget = X.nbytes // 3
-    command = [sys.executable, "-c", RESIDENT, *files, str(budget), *(["map"] if how == "map" else [])]
+    command = [
+        sys.executable,
+        "-c",
+        RESIDENT,
+        *files,
+        str(budget),
+        *(["map"] if how == "map" else []),
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert int(done.stdout) < budget
 
 
-# Numpy's files: damaged ones are bad input, named with their argument; maps are read from the file they show
+# Numpy's files: damaged ones are bad input, named with their argument; maps are read from the file
+# they show
 
 
 X = np.arange(8.0).reshape(4, 2)
@@ -251,7 +281,9 @@ def test_headers_at_random(rng, tmp_path):
         raw = bytearray(saved(X))
         for place in rng.integers(0, 128, rng.integers(1, 4)):
             raw[place] = (
-                rng.integers(0, 256) if rng.random() < 0.5 else rng.choice(list(b"0123456789'()[]{},-<>fiUSOV "))
+                rng.integers(0, 256)
+                if rng.random() < 0.5
+                else rng.choice(list(b"0123456789'()[]{},-<>fiUSOV "))
             )
         path.write_bytes(raw)
         try:

@@ -66,8 +66,14 @@ def test_rows_in_another_order_differ(matrix):
 
 @pytest.mark.skipif(not native.available(), reason="the compiled library is not there")
 def test_compiled_and_numpy_form_agree(rng, monkeypatch):
-    matrices = [rng.normal(size=shape) for shape in [(1, 1), (1, 1024), (1025, 1), (300, 1000), (0, 3)]]
-    matrices += [np.array([[0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324]]), np.arange(5000), rng.random(7) < 0.5]
+    matrices = [
+        rng.normal(size=shape) for shape in [(1, 1), (1, 1024), (1025, 1), (300, 1000), (0, 3)]
+    ]
+    matrices += [
+        np.array([[0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324]]),
+        np.arange(5000),
+        rng.random(7) < 0.5,
+    ]
     compiled = [fingerprint(each) for each in matrices]
     monkeypatch.setattr(native, "available", lambda: False)
     assert [fingerprint(each) for each in matrices] == compiled

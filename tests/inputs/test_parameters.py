@@ -22,7 +22,10 @@ PARAMETERS = [
     ({"n_neighbors": True}, "n_neighbors must be a whole number, 1 or more; got True"),
     ({"n_neighbors": "5"}, "n_neighbors must be a whole number"),
     ({"n_neighbors": None}, "n_neighbors must be a whole number"),
-    ({"task": "clasification"}, "task='clasification' is not known. Did you mean 'classification'?"),
+    (
+        {"task": "clasification"},
+        "task='clasification' is not known. Did you mean 'classification'?",
+    ),
     ({"task": 3}, "task must be one of 'classification', 'regression'; got 3"),
     ({"utility": "softlabel"}, "utility='softlabel' is not known. Did you mean 'soft'?"),
     ({"semivalue": "shapely"}, "semivalue='shapely' is not known. Did you mean 'shapley'?"),
@@ -53,7 +56,10 @@ PARAMETERS = [
     ({"aggregate": "average"}, "aggregate='average' is not known"),
     ({"aggregate": "means"}, "Did you mean 'mean'?"),
     ({"standard_errors": "yes"}, "standard_errors must be True or False"),
-    ({"max_memory": "lots"}, "max_memory must be a positive number of bytes or a size such as '2GB'"),
+    (
+        {"max_memory": "lots"},
+        "max_memory must be a positive number of bytes or a size such as '2GB'",
+    ),
     ({"max_memory": -5}, "max_memory must be a positive number of bytes"),
     ({"max_memory": 1.5}, "max_memory must be a positive number of bytes"),
     ({"n_jobs": 0}, "n_jobs must be a number of threads, -1 or None for all usable cores; got 0"),
@@ -80,9 +86,13 @@ def test_parameters_changed_after_fit_are_checked_again(parameters, message):
         est.value(X_VAL, Y_VAL)
 
 
-@pytest.mark.parametrize("parameters", [{"metric": "cosine"}, {"task": "regression"}, {"metric_params": {"p": 1}}])
+@pytest.mark.parametrize(
+    "parameters", [{"metric": "cosine"}, {"task": "regression"}, {"metric_params": {"p": 1}}]
+)
 def test_what_fit_depends_on_cannot_change_after_it(parameters):
-    est = nw.KNNShapley(metric="minkowski", metric_params={"p": 3}).fit(X, Y).set_params(**parameters)
+    est = (
+        nw.KNNShapley(metric="minkowski", metric_params={"p": 3}).fit(X, Y).set_params(**parameters)
+    )
     with pytest.raises(ValueError, match=r"changed to .* after fit. Call fit again"):
         est.value(X_VAL, Y_VAL)
 
@@ -101,7 +111,10 @@ def test_contributions_that_would_not_fit_are_refused_before_the_work():
 
 
 def test_too_little_memory_says_how_much_is_needed():
-    with pytest.raises(ValueError, match=r"max_memory=100 bytes is too little for 6 training points: .* needs [\d,]+"):
+    with pytest.raises(
+        ValueError,
+        match=r"max_memory=100 bytes is too little for 6 training points: .* needs [\d,]+",
+    ):
         nw.KNNShapley(max_memory=100).fit(X, Y).value(X_VAL, Y_VAL)
 
 
@@ -112,7 +125,9 @@ def test_plan_for_a_strange_number_of_points(n_val):
 
 
 def test_long_values_are_cut_short_in_messages():
-    with pytest.raises(TypeError, match=r"metric_params must be .*; got ndarray of shape \(40, 3\)\.$"):
+    with pytest.raises(
+        TypeError, match=r"metric_params must be .*; got ndarray of shape \(40, 3\)\.$"
+    ):
         nw.KNNShapley(metric_params=np.zeros((40, 3))).fit(X, Y)
     with pytest.raises(TypeError, match=r"progress must be .*; got \[0, 1, .*\.\.\.\]\.$") as error:
         nw.KNNShapley(progress=list(range(10_000))).fit(X, Y)
@@ -121,7 +136,15 @@ def test_long_values_are_cut_short_in_messages():
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("2GB", 2 * 10**9), ("2GiB", 2**31), (" 1.5 kb ", 1_500), ("7", 7), ("12B", 12), (300, 300), (np.int64(5), 5)],
+    [
+        ("2GB", 2 * 10**9),
+        ("2GiB", 2**31),
+        (" 1.5 kb ", 1_500),
+        ("7", 7),
+        ("12B", 12),
+        (300, 300),
+        (np.int64(5), 5),
+    ],
 )
 def test_sizes(text, count):
     assert parse_bytes("max_memory", text) == count
@@ -129,7 +152,9 @@ def test_sizes(text, count):
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, np.int64(3)])
 def test_seeds_give_the_generators_of_numpy(seed):
-    np.testing.assert_array_equal(as_generator(seed).random(5), np.random.default_rng(seed).random(5))
+    np.testing.assert_array_equal(
+        as_generator(seed).random(5), np.random.default_rng(seed).random(5)
+    )
 
 
 def test_generators_and_states_move_on():
@@ -137,7 +162,10 @@ def test_generators_and_states_move_on():
     assert as_generator(rng) is rng
     state = np.random.RandomState(1)
     assert as_generator(state).random() != as_generator(state).random()
-    assert as_generator(np.random.RandomState(1)).random() == as_generator(np.random.RandomState(1)).random()
+    assert (
+        as_generator(np.random.RandomState(1)).random()
+        == as_generator(np.random.RandomState(1)).random()
+    )
     assert as_generator(None).random() != as_generator(None).random()
     with pytest.raises(ValueError, match="random_state must be a whole number"):
         as_generator("seed")

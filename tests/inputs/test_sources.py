@@ -1,4 +1,6 @@
-"""Data that stay on disk: whatever holds them, the values are those of the same numbers in memory."""
+"""Data that stay on disk: whatever holds them, the values are those of the same numbers in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ N, WIDTH, N_VAL = 400, 20, 70
 def data(rng):
     X = rng.normal(size=(N, WIDTH)).astype(np.float32)
     X[::5] = X[0]  # ties, and rows that occur many times
-    return X, rng.integers(0, 3, N), rng.normal(size=(N_VAL, WIDTH)).astype(np.float32), rng.integers(0, 3, N_VAL)
+    return (
+        X,
+        rng.integers(0, 3, N),
+        rng.normal(size=(N_VAL, WIDTH)).astype(np.float32),
+        rng.integers(0, 3, N_VAL),
+    )
 
 
 @pytest.fixture
@@ -70,12 +77,20 @@ def write_copied_map(path, X, y):
 
 
 def write_parquet(path, X, y):
-    pq.write_table(pa.table({f"c{j}": X[:, j] for j in range(X.shape[1])}), path / "X.parquet", row_group_size=37)
+    pq.write_table(
+        pa.table({f"c{j}": X[:, j] for j in range(X.shape[1])}),
+        path / "X.parquet",
+        row_group_size=37,
+    )
     return path / "X.parquet"
 
 
 def write_vectors(path, X, y):
-    pq.write_table(pa.table({"id": list(map(str, y)), "embedding": vectors(X)}), path / "v.pq", row_group_size=41)
+    pq.write_table(
+        pa.table({"id": list(map(str, y)), "embedding": vectors(X)}),
+        path / "v.pq",
+        row_group_size=41,
+    )
     return path / "v.pq"
 
 
@@ -101,7 +116,9 @@ def write_reader(path, X, y):
 
 
 def write_scanner(path, X, y):
-    return ds.dataset(pa.table({"embedding": vectors(X), "y": y, "z": y})).scanner(columns=["embedding"])
+    return ds.dataset(pa.table({"embedding": vectors(X), "y": y, "z": y})).scanner(
+        columns=["embedding"]
+    )
 
 
 def write_zarr(path, X, y):
@@ -122,19 +139,41 @@ def write_hdf5(path, X, y):
 
 
 WRITERS = [
-    write_npy, write_fortran, write_map, write_copied_map, write_parquet, write_vectors, write_lists, write_folder,
-    write_feather, write_reader, write_scanner, write_zarr, write_zarr_array, write_hdf5,
-]  # fmt: skip
+    write_npy,
+    write_fortran,
+    write_map,
+    write_copied_map,
+    write_parquet,
+    write_vectors,
+    write_lists,
+    write_folder,
+    write_feather,
+    write_reader,
+    write_scanner,
+    write_zarr,
+    write_zarr_array,
+    write_hdf5,
+]
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_every_source_gives_the_values_of_the_same_numbers_in_memory(data, in_memory, tmp_path, write):
+def test_every_source_gives_the_values_of_the_same_numbers_in_memory(
+    data, in_memory, tmp_path, write
+):
     X, y, X_val, y_val = data
     source = write(tmp_path, X, y)
     est = on_disk(X).fit(source, y)
-    assert isinstance(est.training_set_.features.data, np.memmap if write is write_copied_map else FileRows)
-    assert est.training_set_.features.data.dtype == np.float32 or write is write_lists  # narrow stays narrow
-    X_val = pd.DataFrame(X_val, columns=[f"c{j}" for j in range(WIDTH)]) if write is write_parquet else X_val
+    assert isinstance(
+        est.training_set_.features.data, np.memmap if write is write_copied_map else FileRows
+    )
+    assert (
+        est.training_set_.features.data.dtype == np.float32 or write is write_lists
+    )  # narrow stays narrow
+    X_val = (
+        pd.DataFrame(X_val, columns=[f"c{j}" for j in range(WIDTH)])
+        if write is write_parquet
+        else X_val
+    )
     np.testing.assert_array_equal(est.value(X_val, y_val).values, in_memory)
 
 
@@ -167,16 +206,26 @@ def test_labels_from_a_column(data, in_memory, tmp_path, kind):
     X, y, X_val, y_val = data
 
     def made(X, y, name):
-        columns = {f"c{j}": X[:, j] for j in range(X.shape[1])} if kind != "dataset" else {"embedding": vectors(X)}
+        columns = (
+            {f"c{j}": X[:, j] for j in range(X.shape[1])}
+            if kind != "dataset"
+            else {"embedding": vectors(X)}
+        )
         table = pa.table(columns | {"label": [f"class {label}" for label in y]})
         if kind in ("pandas", "polars", "arrow"):
-            return {"pandas": table.to_pandas, "polars": lambda: pl.from_arrow(table), "arrow": lambda: table}[kind]()
+            return {
+                "pandas": table.to_pandas,
+                "polars": lambda: pl.from_arrow(table),
+                "arrow": lambda: table,
+            }[kind]()
         pq.write_table(table, tmp_path / name, row_group_size=90)
         return ds.dataset(tmp_path / name) if kind == "dataset" else tmp_path / name
 
     est = on_disk(X).fit(made(X, y, "train.parquet"), "label")
     assert est.classes_.tolist() == ["class 0", "class 1", "class 2"]
-    np.testing.assert_array_equal(est.value(made(X_val, y_val, "val.parquet"), "label").values, in_memory)
+    np.testing.assert_array_equal(
+        est.value(made(X_val, y_val, "val.parquet"), "label").values, in_memory
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,7 +255,9 @@ def test_every_kind_of_value_is_the_same_to_the_bit(rng, tmp_path, parameters):
     np.save(tmp_path / "X.npy", X)
     expected = nw.KNNShapley(**parameters).fit(X, y).value(X_val, y_val)
     for n_jobs, budget in ((1, "1.6MB"), (4, "9MB")):
-        est = nw.KNNShapley(max_memory=budget, n_jobs=n_jobs, **parameters).fit(tmp_path / "X.npy", y)
+        est = nw.KNNShapley(max_memory=budget, n_jobs=n_jobs, **parameters).fit(
+            tmp_path / "X.npy", y
+        )
         assert isinstance(est.training_set_.features.data, FileRows)
         found = est.value(X_val, y_val)
         np.testing.assert_array_equal(found.values, expected.values)
@@ -217,13 +268,17 @@ def test_every_kind_of_value_is_the_same_to_the_bit(rng, tmp_path, parameters):
 
 
 def test_certified_values_of_a_file_are_certain_too(rng, tmp_path):
-    """Their bits depend on how distances were rounded: in single precision in memory, in double from a file."""
+    """Their bits depend on how distances were rounded: in single precision in memory, in double
+    from a file.
+    """
     X, y = rng.normal(size=(3_000, 12)), rng.integers(0, 3, 3_000)
     X_val, y_val = rng.normal(size=(130, 12)), rng.integers(0, 3, 130)
     np.save(tmp_path / "X.npy", X)
     exact = nw.KNNShapley().fit(X, y).value(X_val, y_val).values
     found = [
-        nw.KNNShapley(max_error=1e-4, max_memory="9MB", n_jobs=n_jobs).fit(tmp_path / "X.npy", y).value(X_val, y_val)
+        nw.KNNShapley(max_error=1e-4, max_memory="9MB", n_jobs=n_jobs)
+        .fit(tmp_path / "X.npy", y)
+        .value(X_val, y_val)
         for n_jobs in (1, 4)
     ]
     assert 0 < found[0].error_bound <= 1e-4
@@ -290,7 +345,11 @@ def bad_tables():
     yield "missing values in column 'b' at row 1", numbers | {"b": pa.array([1, None])}, None
     yield "no column 'label'", numbers, "label"
     yield "several columns of vectors", {"a": [[1.0], [2.0]], "b": [[1.0], [2.0]]}, None
-    yield "different lengths in column 'a': most have 1 numbers, row 1 has 2", {"a": [[1.0], [1.0, 2.0]]}, None
+    yield (
+        "different lengths in column 'a': most have 1 numbers, row 1 has 2",
+        {"a": [[1.0], [1.0, 2.0]]},
+        None,
+    )
     yield "no vector in column 'a' at row 1", {"a": [[1.0], None]}, None
     yield "no column to compare rows by", {"label": [1, 2]}, "label"
     yield "0 sample", {"a": pa.array([], pa.float32())}, None
@@ -333,7 +392,10 @@ def test_the_command_line_leaves_arrays_on_disk(data, tmp_path):
     np.save(labels, y)
     for name, more in {"a.csv": [], "b.csv": ["--max-memory", BUDGET]}.items():
         with pytest.raises(SystemExit) as left:
-            main(["value", source, "-t", labels, "-o", str(tmp_path / name), "-q", *more], prog_name="nearworth")
+            main(
+                ["value", source, "-t", labels, "-o", str(tmp_path / name), "-q", *more],
+                prog_name="nearworth",
+            )
         assert not left.value.code
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
 
@@ -348,7 +410,10 @@ def test_the_index_of_pandas_is_no_feature(tmp_path):
 def test_a_missing_number_in_a_vector_is_named_by_its_row(tmp_path):
     vectors = [[1, 2, 3]] * 10
     vectors[6] = [1, None, 3]
-    pq.write_table(pa.table({"e": pa.array(vectors, pa.list_(pa.int32())), "y": [0, 1] * 5}), tmp_path / "v.parquet")
+    pq.write_table(
+        pa.table({"e": pa.array(vectors, pa.list_(pa.int32())), "y": [0, 1] * 5}),
+        tmp_path / "v.parquet",
+    )
     with pytest.raises(ValueError, match="at row 6"):
         nw.KNNShapley(1).fit(tmp_path / "v.parquet", "y")
 
@@ -375,9 +440,13 @@ def matrices(X):
     nested = X.reshape(len(X), 2, -1)
     return {
         "lists of lists": pa.array(nested.tolist(), pa.list_(pa.list_(pa.float64()))),
-        "lists of fixed lists": pa.array(nested.tolist(), pa.list_(pa.list_(pa.float64(), nested.shape[2]), 2)),
+        "lists of fixed lists": pa.array(
+            nested.tolist(), pa.list_(pa.list_(pa.float64(), nested.shape[2]), 2)
+        ),
         "tensors": pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(nested)),
-        "sliced": pa.array([[[9.0]], *nested.tolist()], pa.large_list(pa.list_(pa.float64()))).slice(1),
+        "sliced": pa.array(
+            [[[9.0]], *nested.tolist()], pa.large_list(pa.list_(pa.float64()))
+        ).slice(1),
     }
 
 
@@ -386,16 +455,26 @@ def test_a_column_of_matrices_is_one_of_vectors(rng, kind):
     X, y = rng.normal(size=(30, 6)), rng.integers(0, 2, 30)
     table = pa.table({"image": matrices(X)[kind], "label": y})
     np.testing.assert_array_equal(
-        nw.KNNShapley(3).fit(table, "label").value().values, nw.KNNShapley(3).fit(X, y).value().values
+        nw.KNNShapley(3).fit(table, "label").value().values,
+        nw.KNNShapley(3).fit(X, y).value().values,
     )
 
 
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        ([[[1.0, 2.0], [3.0]], [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]], "different lengths in column 'e'"),
-        ([[[1.0, 2.0], None], [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]], "different lengths in column 'e'"),
-        ([None, [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]], "no vector in column 'e' at row 0"),
+        (
+            [[[1.0, 2.0], [3.0]], [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]],
+            "different lengths in column 'e'",
+        ),
+        (
+            [[[1.0, 2.0], None], [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]],
+            "different lengths in column 'e'",
+        ),
+        (
+            [None, [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]],
+            "no vector in column 'e' at row 0",
+        ),
         ([[["a"]], [["b"]], [["c"]]], "'e' (string)"),
     ],
 )
@@ -406,24 +485,35 @@ def test_odd_matrices_are_refused(cells, message):
 
 def test_a_label_column_that_is_not_there():
     table = pa.table({"size": [1.0, 2.0], "Label ": [0, 1]})
-    with pytest.raises(ValueError, match=re.escape("no column 'lable' for the labels; it has 'size', 'Label '.")):
+    with pytest.raises(
+        ValueError, match=re.escape("no column 'lable' for the labels; it has 'size', 'Label '.")
+    ):
         nw.KNNShapley(1).fit(table, "lable")
 
 
 def test_datasets_of_hugging_face(rng):
-    pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed: pip install datasets")
+    pytest.importorskip(
+        "datasets.arrow_dataset", reason="datasets is not installed: pip install datasets"
+    )
     import datasets
 
     X, y = rng.normal(size=(30, 6)).astype(np.float32), rng.integers(0, 2, 30)
     expected = nw.KNNShapley(3).fit(X, y).value().values
-    kinds = {"image": datasets.Array2D((2, 3), "float32"), "label": datasets.ClassLabel(names=["no", "yes"])}
-    images = datasets.Dataset.from_dict({"image": X.reshape(-1, 2, 3), "label": y}, features=datasets.Features(kinds))
+    kinds = {
+        "image": datasets.Array2D((2, 3), "float32"),
+        "label": datasets.ClassLabel(names=["no", "yes"]),
+    }
+    images = datasets.Dataset.from_dict(
+        {"image": X.reshape(-1, 2, 3), "label": y}, features=datasets.Features(kinds)
+    )
     lists = datasets.Dataset.from_dict({"vector": X.tolist(), "label": y})
     for found in (images, images.with_format("numpy"), lists):
         np.testing.assert_array_equal(nw.KNNShapley(3).fit(found, "label").value().values, expected)
     chosen = nw.KNNShapley(3).fit(images.select(range(29, -1, -1)), "label").value()
     np.testing.assert_allclose(chosen.values[::-1], expected, rtol=1e-12)
-    with pytest.raises(TypeError, match=r"X is a DatasetDict, not one table of rows. Give a Dataset: X\['train'\]"):
+    with pytest.raises(
+        TypeError, match=r"X is a DatasetDict, not one table of rows. Give a Dataset: X\['train'\]"
+    ):
         nw.KNNShapley(3).fit(datasets.DatasetDict(train=images), "label")
     with pytest.raises(TypeError, match="X is a IterableDataset, not one table"):
         nw.KNNShapley(3).fit(images.to_iterable_dataset(), "label")
@@ -434,11 +524,19 @@ def test_torch_tensors(rng):
     X, y = rng.normal(size=(30, 6)).astype(np.float32), rng.integers(0, 2, 30)
     expected = nw.knn_shapley(X, y, n_neighbors=3)
     with_gradient = torch.tensor(X, requires_grad=True)
-    for tensor in (torch.tensor(X), with_gradient, torch.nn.Parameter(with_gradient), with_gradient.to_sparse()):
-        np.testing.assert_array_equal(nw.knn_shapley(tensor, torch.tensor(y), n_neighbors=3), expected)
+    for tensor in (
+        torch.tensor(X),
+        with_gradient,
+        torch.nn.Parameter(with_gradient),
+        with_gradient.to_sparse(),
+    ):
+        np.testing.assert_array_equal(
+            nw.knn_shapley(tensor, torch.tensor(y), n_neighbors=3), expected
+        )
     narrow = with_gradient.bfloat16()
     np.testing.assert_array_equal(
-        nw.knn_shapley(narrow, y, n_neighbors=3), nw.knn_shapley(narrow.detach().float().numpy(), y, n_neighbors=3)
+        nw.knn_shapley(narrow, y, n_neighbors=3),
+        nw.knn_shapley(narrow.detach().float().numpy(), y, n_neighbors=3),
     )
     with pytest.raises(ValueError, match="X must have two dimensions"):
         nw.knn_shapley(torch.zeros(30, 2, 2), y)

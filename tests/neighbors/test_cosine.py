@@ -21,13 +21,17 @@ def test_cosine_ties_multiples_of_a_row_and_directionless_points():
         assert values[3] >= values[4]
     D = pairwise_distances([[7.0, 1.0], [0.0, 0.0]], X, metric="cosine").round(12)
     expected = nw.knn_shapley(None, [1, 1, 1, 0, 0], D, [1, 0], 2, metric="precomputed")
-    values = nw.knn_shapley(X, [1, 1, 1, 0, 0], [[7.0, 1.0], [0.0, 0.0]], [1, 0], 2, metric="cosine")
+    values = nw.knn_shapley(
+        X, [1, 1, 1, 0, 0], [[7.0, 1.0], [0.0, 0.0]], [1, 0], 2, metric="cosine"
+    )
     np.testing.assert_allclose(values, expected, atol=1e-15)
 
 
 def test_correlation_of_constant_rows_is_undefined_and_counts_as_none():
     X = np.array([[0.1, 0.1, 0.1], [1.0, 2.0, 3.1], [3.0, 2.0, 1.0]])
-    values = nw.knn_shapley(X, [0, 1, 0], [[1.0, 2.0, 3.0]], [1], 1, metric="correlation", utility="original")
+    values = nw.knn_shapley(
+        X, [0, 1, 0], [[1.0, 2.0, 3.0]], [1], 1, metric="correlation", utility="original"
+    )
     assert values.argmax() == 1
 
 
@@ -55,7 +59,9 @@ def test_correlation_ignores_offsets_of_whole_numbers(rng):
     X, X_val = rng.integers(0, 3, (200, 4)), rng.integers(0, 3, (9, 4))
     y, y_val = rng.integers(0, 2, 200), rng.integers(0, 2, 9)
     values = nw.knn_shapley(X, y, X_val, y_val, metric="correlation")
-    np.testing.assert_array_equal(nw.knn_shapley(X + 5, y, X_val + 7, y_val, metric="correlation"), values)
+    np.testing.assert_array_equal(
+        nw.knn_shapley(X + 5, y, X_val + 7, y_val, metric="correlation"), values
+    )
 
 
 ORTHOGONAL = [[0, 0.8, 0.6, 0], [0, 0, 0.5, 0.3]], [1, 0], [[0.3, 0, 0, 0]], [1], 1
@@ -68,16 +74,22 @@ def text_vectors(rng, n):
     return X / np.sqrt((X**2).sum(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("container", [np.array, scipy.sparse.csr_array, lambda X: np.array(X, dtype=np.float32)])
+@pytest.mark.parametrize(
+    "container", [np.array, scipy.sparse.csr_array, lambda X: np.array(X, dtype=np.float32)]
+)
 def test_rows_at_right_angles_to_the_query_tie(container):
     X, y, query, label, k = ORTHOGONAL
-    values = nw.knn_shapley(container(X), y, container(query), label, k, utility="original", metric="cosine")
+    values = nw.knn_shapley(
+        container(X), y, container(query), label, k, utility="original", metric="cosine"
+    )
     assert values.tolist() == [0.75, -0.25]
 
 
 @pytest.mark.parametrize("n_train", [300, 3_000])
 def test_text_vectors_are_valued_as_by_their_cosines(rng, n_train):
-    """Dense or sparse, pair by pair or through a matrix product: all texts without a common word share."""
+    """Dense or sparse, pair by pair or through a matrix product: all texts without a common word
+    share.
+    """
     X, T = text_vectors(rng, n_train), text_vectors(rng, 40)
     y, y_val = rng.integers(0, 3, n_train), rng.integers(0, 3, 40)
     D = 1.0 - T @ X.T
@@ -85,7 +97,9 @@ def test_text_vectors_are_valued_as_by_their_cosines(rng, n_train):
     expected = nw.knn_shapley(None, y, D.round(10), y_val, metric="precomputed")
     values = nw.knn_shapley(X, y, T, y_val, metric="cosine")
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-14)
-    sparse = nw.knn_shapley(scipy.sparse.csr_array(X), y, scipy.sparse.csr_array(T), y_val, metric="cosine")
+    sparse = nw.knn_shapley(
+        scipy.sparse.csr_array(X), y, scipy.sparse.csr_array(T), y_val, metric="cosine"
+    )
     np.testing.assert_array_equal(sparse, values)
 
 
@@ -99,7 +113,9 @@ def test_sums_that_cancel_are_right_angles(rng):
     """Not only where all products are zero."""
     T, U = rng.normal(size=(2, 50, 7))
     U -= T * (T * U).sum(axis=1, keepdims=True) / (T * T).sum(axis=1, keepdims=True)
-    keys = np.array([make_keys(u[None], "cosine", None)(t[None])[0, 0] for t, u in zip(T, U, strict=True)])
+    keys = np.array(
+        [make_keys(u[None], "cosine", None)(t[None])[0, 0] for t, u in zip(T, U, strict=True)]
+    )
     assert (keys == keys[0]).all()
     centred = rng.normal(size=(50, 4)) * [1, 0, 0, 0] + [0, 1, 2, 3]
     centred[:, 1:] *= rng.uniform(1, 9, (50, 1))
@@ -113,14 +129,18 @@ def test_multiples_of_a_row_nearly_always_tie(rng):
     multiples = (X * np.array([1.0, 3.0, 1 / 3, 0.7, 1e-5, 1e100, 1e-170])[:, None]).reshape(-1, 9)
     keys = make_keys(multiples, "cosine", None)(T).reshape(50, 40, 7)
     assert (keys == keys[:, :, :1]).mean() > 0.995
-    keys = make_keys(multiples, "cosine", None)(np.vstack([X[:, 0], -X[:, 0]])).reshape(2, 40, 40, 7)
+    keys = make_keys(multiples, "cosine", None)(np.vstack([X[:, 0], -X[:, 0]])).reshape(
+        2, 40, 40, 7
+    )
     assert (keys[0, np.arange(40), np.arange(40)] == 0.0).all()
     assert (keys[1, np.arange(40), np.arange(40)] == 4.0).all()
 
 
 def test_angles_beyond_the_grid_are_told_apart_and_within_it_tie():
     steps = np.array([0.0, 0.4, 1.0, 2.0, 3.0]) * GRID
-    keys = make_keys(np.column_stack([np.ones(5), steps]), "cosine", None)(np.array([[1.0, 0.0]]))[0]
+    keys = make_keys(np.column_stack([np.ones(5), steps]), "cosine", None)(np.array([[1.0, 0.0]]))[
+        0
+    ]
     assert keys.tolist() == sorted(keys)
     assert (np.diff(keys) > 0).tolist() == [False, True, True, True]
 
@@ -146,7 +166,9 @@ def test_approximate_keys_stay_within_their_tolerance(rng, metric, single):
     X, T = rng.normal(size=(3_000, 3)), rng.normal(size=(20, 3))
     keys = make_keys(X, metric, None)
     every = np.arange(3_000, dtype=np.int32)
-    batch = keys.products(single=True)(T, every, every, np.empty((20, 3_000), np.int32), single=single)
+    batch = keys.products(single=True)(
+        T, every, every, np.empty((20, 3_000), np.int32), single=single
+    )
     for qkeys, exact, tolerance in zip(batch.qkeys, keys(T), batch.tolerance, strict=True):
         ordered = qkeys[np.argsort(exact, kind="stable")]
         assert (np.maximum.accumulate(ordered) - ordered).max() <= tolerance < 1e-4 * 2**30
@@ -169,7 +191,9 @@ def test_large_whole_numbers(rng, metric, size):
     X, X_val = rng.normal(size=(60, 4)), rng.normal(size=(9, 4))
     y, y_val = rng.integers(0, 2, 60), rng.integers(0, 2, 9)
     values = nw.knn_shapley(X * size, y, X_val * size, y_val, metric=metric)
-    np.testing.assert_allclose(values, nw.knn_shapley(X, y, X_val, y_val, metric=metric), rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        values, nw.knn_shapley(X, y, X_val, y_val, metric=metric), rtol=0, atol=1e-15
+    )
 
 
 def test_cosines_of_whole_numbers_are_compared_exactly():
@@ -197,7 +221,9 @@ def test_products_too_long_for_floats_still_tie_multiples():
 def test_rows_that_are_constant_but_for_rounding_have_no_correlation(size):
     constant = np.array([size, np.nextafter(size, 0), size, np.nextafter(size, 1e300), size])
     slope = size * np.array([1.0, 1.0 + 1e-13, 1.0 + 2e-13, 1.0 + 3e-13, 1.0 + 4e-13])
-    keys = make_keys(np.array([constant, np.full(5, 7 * size), slope]), "correlation", None)(np.array([np.arange(5.0)]))
+    keys = make_keys(np.array([constant, np.full(5, 7 * size), slope]), "correlation", None)(
+        np.array([np.arange(5.0)])
+    )
     right_angle = make_keys(np.array([[0.1, 0.0]]), "cosine", None)(np.array([[0.0, 0.1]]))[0, 0]
     assert keys[0, 0] == keys[0, 1] == right_angle
     assert keys[0, 2] < 0.1

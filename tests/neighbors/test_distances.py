@@ -1,4 +1,6 @@
-"""Exact distances and inner products: one order of summation, whatever computes them and however rows are stored."""
+"""Exact distances and inner products: one order of summation, whatever computes them and however
+rows are stored.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,13 @@ def in_eight_lanes(terms):
 
 def by_definition(queries, points, kind="distances"):
     with np.errstate(all="ignore"):
-        rows = [[(t * x if kind == "products" else (x - t) ** 2) for x in points.astype(float)] for t in queries]
-    return np.array([[in_eight_lanes(terms) for terms in row] for row in rows]).reshape(len(queries), len(points))
+        rows = [
+            [(t * x if kind == "products" else (x - t) ** 2) for x in points.astype(float)]
+            for t in queries
+        ]
+    return np.array([[in_eight_lanes(terms) for terms in row] for row in rows]).reshape(
+        len(queries), len(points)
+    )
 
 
 def assert_all_ways_agree(queries, points, rng):
@@ -48,7 +55,9 @@ def assert_all_ways_agree(queries, points, rng):
     for query, some, distances, inner in zip(queries, rows, expected, products, strict=True):
         np.testing.assert_array_equal(pairs_with(query, stored, some), distances[some])
         np.testing.assert_array_equal(pairs_with(query, stored, some, product=True), inner[some])
-    np.testing.assert_array_equal(listed_pairs(queries, stored[:], rows), np.take_along_axis(expected, rows, axis=1))
+    np.testing.assert_array_equal(
+        listed_pairs(queries, stored[:], rows), np.take_along_axis(expected, rows, axis=1)
+    )
 
 
 @pytest.mark.parametrize("width", [*range(41), 255, 256, 257, 515])
@@ -65,7 +74,11 @@ def test_any_type(variant, rng, kind, width):
     if np.dtype(kind).kind in "iu":
         limits = np.iinfo(kind)
         points = rng.integers(
-            limits.min, limits.max, (21, width), dtype=np.dtype(kind).newbyteorder("="), endpoint=True
+            limits.min,
+            limits.max,
+            (21, width),
+            dtype=np.dtype(kind).newbyteorder("="),
+            endpoint=True,
         )
     assert_all_ways_agree(50 * rng.normal(size=(5, width)), points.astype(kind), rng)
 
@@ -90,26 +103,40 @@ def test_infinite_and_missing_numbers(variant, rng):
     points, queries = rng.normal(size=(19, 13)), rng.normal(size=(6, 13))
     points[3, 2], points[4, 12], points[5, 0], queries[1, 2] = np.nan, np.inf, -np.inf, np.inf
     assert_all_ways_agree(queries, points, rng)
-    assert np.isnan(squared_distances(queries, points)[0]).tolist() == [row == 3 for row in range(19)]
+    assert np.isnan(squared_distances(queries, points)[0]).tolist() == [
+        row == 3 for row in range(19)
+    ]
 
 
 @pytest.mark.parametrize("n_queries", [1, 63, 64, 65, 130])
 @pytest.mark.parametrize("width", [1, 10, 260])
 def test_blocks_of_queries_and_points_do_not_show(variant, rng, n_queries, width):
-    queries, points = rng.normal(size=(n_queries, width)), rng.normal(size=(301, width)).astype(np.float32)
+    queries, points = (
+        rng.normal(size=(n_queries, width)),
+        rng.normal(size=(301, width)).astype(np.float32),
+    )
     found, order = squared_distances(queries, points), rng.permutation(301)
     np.testing.assert_array_equal(squared_distances(queries, points[order]), found[:, order])
     for q in {0, n_queries // 2, n_queries - 1}:
-        np.testing.assert_array_equal(squared_distances(queries[q : q + 1], points), found[q : q + 1])
-        np.testing.assert_array_equal(pairs_with(queries[q], points, order.astype(np.int32)), found[q, order])
+        np.testing.assert_array_equal(
+            squared_distances(queries[q : q + 1], points), found[q : q + 1]
+        )
+        np.testing.assert_array_equal(
+            pairs_with(queries[q], points, order.astype(np.int32)), found[q, order]
+        )
     np.testing.assert_allclose(found, ((queries[:, None] - points) ** 2).sum(axis=2), rtol=1e-13)
 
 
 def test_very_long_rows(variant, rng):
-    queries, points = rng.normal(size=(5, 100_003)), rng.normal(size=(9, 100_003)).astype(np.float32)
+    queries, points = (
+        rng.normal(size=(5, 100_003)),
+        rng.normal(size=(9, 100_003)).astype(np.float32),
+    )
     found = squared_distances(queries, points)
     np.testing.assert_array_equal(found[3:, 2:], by_definition(queries[3:], points[2:]))
-    np.testing.assert_array_equal(pairs_with(queries[4], points, np.array([8, 0], dtype=np.int32)), found[4, [8, 0]])
+    np.testing.assert_array_equal(
+        pairs_with(queries[4], points, np.array([8, 0], dtype=np.int32)), found[4, [8, 0]]
+    )
 
 
 def test_duplicates_are_equally_far(variant, rng):
@@ -147,8 +174,12 @@ def test_rows_in_a_file(variant, rng, tmp_path):
     points.tofile(tmp_path / "rows")
     stored = FileRows.open(tmp_path / "rows", np.float64, points.shape)
     rows = rng.integers(0, 5000, 3000).astype(np.int32)
-    np.testing.assert_array_equal(squared_distances(queries, stored), squared_distances(queries, points))
-    np.testing.assert_array_equal(pairs_with(queries[0], stored, rows), pairs_with(queries[0], points, rows))
+    np.testing.assert_array_equal(
+        squared_distances(queries, stored), squared_distances(queries, points)
+    )
+    np.testing.assert_array_equal(
+        pairs_with(queries[0], stored, rows), pairs_with(queries[0], points, rows)
+    )
 
 
 @pytest.mark.parametrize("position", [0, 3, 4, 8])
@@ -173,14 +204,19 @@ def test_sparse_rows_agree_with_dense_ones(variant, rng, width, share):
     absolute = np.array([[sum(map(abs, (x - t).tolist())) for x in points] for t in queries])
     np.testing.assert_array_equal(sparse_distances(Q, X, 1), absolute)
     wide = [
-        scipy.sparse.csr_array((s.data, s.indices.astype(np.int64), s.indptr.astype(np.int64)), s.shape) for s in (Q, X)
+        scipy.sparse.csr_array(
+            (s.data, s.indices.astype(np.int64), s.indptr.astype(np.int64)), s.shape
+        )
+        for s in (Q, X)
     ]
     np.testing.assert_array_equal(squared_distances(*wide), squared_distances(Q, X))
 
 
 def test_more_columns_than_32_bits_count(variant):
     columns = np.array([3, 2**40 + 3, 2**40 + 4], dtype=np.int64)
-    X = scipy.sparse.csr_array((np.array([1.0, 2.0, 5.0]), columns, np.array([0, 2, 3])), shape=(2, 2**41))
+    X = scipy.sparse.csr_array(
+        (np.array([1.0, 2.0, 5.0]), columns, np.array([0, 2, 3])), shape=(2, 2**41)
+    )
     assert squared_distances(X, X).tolist() == [[0.0, 30.0], [30.0, 0.0]]
     assert sparse_distances(X, X, 1).tolist() == [[0.0, 8.0], [8.0, 0.0]]
 
@@ -201,7 +237,9 @@ def test_columns_outside_are_never_written(first):
     assert not out.any()
 
 
-@pytest.mark.parametrize("container", [np.array, np.asfortranarray, scipy.sparse.csr_array, lambda X: X.astype(">f4")])
+@pytest.mark.parametrize(
+    "container", [np.array, np.asfortranarray, scipy.sparse.csr_array, lambda X: X.astype(">f4")]
+)
 def test_first_duplicates(container):
     X = np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])
     if container is scipy.sparse.csr_array:
@@ -210,7 +248,12 @@ def test_first_duplicates(container):
 
 
 def test_first_equal_looks_at_all_columns():
-    assert first_equal(np.array([1, 1, 2, 1]), np.array([0.5, 0.5, 0.5, 0.25])).tolist() == [0, 0, 2, 3]
+    assert first_equal(np.array([1, 1, 2, 1]), np.array([0.5, 0.5, 0.5, 0.25])).tolist() == [
+        0,
+        0,
+        2,
+        3,
+    ]
 
 
 def test_copies_among_the_points_are_counted(rng):

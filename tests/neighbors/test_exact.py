@@ -78,7 +78,9 @@ def test_nearest_of_any_metric(variant, rng, metric, n_train):
         indices, found = ExactSearch(keys, n_train).nearest(Q, k)
         order = np.argsort(every, axis=1, kind="stable")[:, :k]
         np.testing.assert_array_equal(indices[:, : order.shape[1]], order)
-        np.testing.assert_array_equal(found[:, : order.shape[1]], np.take_along_axis(every, order, axis=1))
+        np.testing.assert_array_equal(
+            found[:, : order.shape[1]], np.take_along_axis(every, order, axis=1)
+        )
 
 
 def test_more_duplicates_than_there_is_room_for(rng):
@@ -120,7 +122,9 @@ def test_recall_by_distance_takes_ties_as_found():
     found = np.array([[1.0, 1.0, 1.0], [2.0, 3.5, np.inf]])
     np.testing.assert_allclose(recall_by_distance(found, exact), [1.0, 0.5])
     np.testing.assert_allclose(recall_by_distance(found[:, :1], exact), [1 / 3, 1 / 2])
-    np.testing.assert_allclose(recall_by_distance(np.full((1, 2), np.inf), np.full((1, 2), np.inf)), [1.0])
+    np.testing.assert_allclose(
+        recall_by_distance(np.full((1, 2), np.inf), np.full((1, 2), np.inf)), [1.0]
+    )
 
 
 @pytest.mark.parametrize("n", [1, 5, 40])

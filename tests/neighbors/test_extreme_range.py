@@ -1,4 +1,6 @@
-"""Distances of numbers from the smallest to the largest that are allowed, held against exact fractions."""
+"""Distances of numbers from the smallest to the largest that are allowed, held against exact
+fractions.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,11 @@ def test_the_farthest_apart_that_numbers_can_be(container):
     convert = CONTAINERS[container]
     X = convert(np.array([[1e149], [1e-150], [0.0], [SMALLEST], [3 * SMALLEST], [1e-300]]))
     keys = make_keys(X, "euclidean", None)
-    for query, order in ((1e-150, [1, 5, 2, 0]), (0.0, [2, 3, 4, 5, 1, 0]), (SMALLEST, [3, 2, 4, 5, 1, 0])):
+    for query, order in (
+        (1e-150, [1, 5, 2, 0]),
+        (0.0, [2, 3, 4, 5, 1, 0]),
+        (SMALLEST, [3, 2, 4, 5, 1, 0]),
+    ):
         found = keys(convert(np.array([[query]])))[0]
         assert (np.diff(found[order]) > 0).all() or query == 1e-150
         assert np.argsort(found, kind="stable").tolist()[0] == order[0]
@@ -66,7 +72,9 @@ def test_a_listed_pair_has_the_key_of_all_pairs():
         queries[0] = X[0]
         keys = make_keys(X, "euclidean", None)
         rows = rng.integers(-1, 40, (9, 17))
-        expected = np.where(rows < 0, np.inf, np.take_along_axis(keys(queries), np.maximum(rows, 0), axis=1))
+        expected = np.where(
+            rows < 0, np.inf, np.take_along_axis(keys(queries), np.maximum(rows, 0), axis=1)
+        )
         np.testing.assert_array_equal(keys.listed(queries, rows), expected)
 
 
@@ -85,7 +93,10 @@ def test_values_do_not_depend_on_the_scale(rng, task, scale, beside):
     if beside == 1e149:
         scaled[-1] = max(scaled[-1, 0], beside)
     if beside == SMALLEST and scale >= 1e-170:
-        scaled, queries = np.column_stack([scaled, np.zeros(31)]), np.column_stack([queries, np.zeros(4)])
+        scaled, queries = (
+            np.column_stack([scaled, np.zeros(31)]),
+            np.column_stack([queries, np.zeros(4)]),
+        )
         scaled[-1, 1] = beside
     found = nw.knn_shapley(scaled, y, queries * smallest, y_val, 3, task=task)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
@@ -93,7 +104,9 @@ def test_values_do_not_depend_on_the_scale(rng, task, scale, beside):
 
 @pytest.mark.parametrize("n_train", [50, 3_000])
 def test_identical_and_tiny_rows_in_ordinary_data(rng, n_train):
-    """Pair by pair or through a matrix product: the rows nearest to a query differ from it by the smallest floats."""
+    """Pair by pair or through a matrix product: the rows nearest to a query differ from it by the
+    smallest floats.
+    """
     X, y = rng.normal(size=(n_train, 3)), rng.integers(0, 2, n_train)
     X[:4] = [0.0, 0.0, 1.0]
     X[:4, 0] = [3e-300, 1e-300, SMALLEST, 0.0]
@@ -101,7 +114,9 @@ def test_identical_and_tiny_rows_in_ordinary_data(rng, n_train):
     y[:4] = [0, 1, 0, 1]
     D = np.sqrt(((X - query[0]) ** 2).sum(axis=1))
     D[:4] = [3e-9, 2e-9, 1e-9, 0.0]
-    expected = nw.knn_shapley(None, y, np.tile(D, (40, 1)), np.ones(40, dtype=int), 3, metric="precomputed")
+    expected = nw.knn_shapley(
+        None, y, np.tile(D, (40, 1)), np.ones(40, dtype=int), 3, metric="precomputed"
+    )
     found = nw.knn_shapley(X, y, query, np.ones(40, dtype=int), 3)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
 
@@ -122,7 +137,9 @@ def test_weights_read_the_distances_of_pairs(metric):
     X = np.array([[1e-200], [3e-310], [0.0], [1e140], [1.0]])
     for query in (0.0, 1e-200, 1.0, 1e140):
         seen.clear()
-        nw.KNNShapley(2, weights=remembered, metric=metric).fit(X, [0, 1, 0, 1, 0]).value([[query]], [1])
+        nw.KNNShapley(2, weights=remembered, metric=metric).fit(X, [0, 1, 0, 1, 0]).value(
+            [[query]], [1]
+        )
         np.testing.assert_allclose(seen[0], np.sort(np.abs(X[:, 0] - query)), rtol=1e-15, atol=0)
 
 

@@ -47,7 +47,9 @@ def points(rng):
 
 
 @faiss_needed
-@pytest.mark.parametrize("factory", ["Flat", "HNSW16", "IVF32,Flat", "PQ4x4fs", "IVF16,PQ4x4fs", "SQ8", "PCA6,Flat"])
+@pytest.mark.parametrize(
+    "factory", ["Flat", "HNSW16", "IVF32,Flat", "PQ4x4fs", "IVF16,PQ4x4fs", "SQ8", "PCA6,Flat"]
+)
 def test_any_index_reaches_the_recall_and_tells_true_distances(points, factory):
     X, Q = points
     searcher = FaissSearch(factory, recall=0.9, n_threads=1).fit(X).prepare(10, Q)
@@ -56,7 +58,9 @@ def test_any_index_reaches_the_recall_and_tells_true_distances(points, factory):
     assert searcher.tuning.warning is None
     assert recall(indices, exact) >= 0.9  # the sample is all of the queries
     assert recall(indices, exact) == pytest.approx(searcher.tuning.recall, abs=0.01)
-    np.testing.assert_allclose(distances, np.linalg.norm(Q[:, None] - X[indices], axis=2), rtol=1e-12)
+    np.testing.assert_allclose(
+        distances, np.linalg.norm(Q[:, None] - X[indices], axis=2), rtol=1e-12
+    )
     assert factory in str(searcher.tuning)
 
 
@@ -75,7 +79,10 @@ def test_flat_is_exact_search(points):
 )
 def test_numbers_that_32_bits_cannot_hold(points, change):
     X, Q = map(change, points)
-    assert recall(FaissSearch("Flat").fit(X).search(Q, 10)[0], ExactSearcher().fit(X).search(Q, 10)[0]) > 0.999
+    assert (
+        recall(FaissSearch("Flat").fit(X).search(Q, 10)[0], ExactSearcher().fit(X).search(Q, 10)[0])
+        > 0.999
+    )
 
 
 @faiss_needed
@@ -141,13 +148,20 @@ def test_copies_answer_alike(points, copied):
 @faiss_needed
 @pytest.mark.parametrize("factory", ["Nonsense", "PQ3x4fs", "IVF9999,Flat"])
 def test_bad_factories(points, factory):
-    with pytest.raises(ValueError, match=f"factory='{factory}' does not work for 3,000 points of 8 columns"):
+    with pytest.raises(
+        ValueError, match=f"factory='{factory}' does not work for 3,000 points of 8 columns"
+    ):
         FaissSearch(factory).fit(points[0])
 
 
 @faiss_needed
 def test_hostile_data(rng):
-    for X in (np.ones((40, 3)), rng.normal(size=(1, 4)), rng.integers(0, 2, (50, 1)), rng.random((30, 5)) < 0.5):
+    for X in (
+        np.ones((40, 3)),
+        rng.normal(size=(1, 4)),
+        rng.integers(0, 2, (50, 1)),
+        rng.random((30, 5)) < 0.5,
+    ):
         searcher = FaissSearch().fit(X).prepare(60)
         sample = Sample(np.asarray(X, dtype=float), 60, X)
         assert (sample.recall_of(searcher) == 1).all()

@@ -21,7 +21,9 @@ def test_arrays_as_scikit_learn_gives_them(points):
     distances, indices = NearestNeighbors(n_neighbors=9).fit(X).kneighbors(Q)
     graph = GraphSearch(indices, distances).fit(X)
     np.testing.assert_array_equal(graph.search(Q, 4)[0], ExactSearcher().fit(X).search(Q, 4)[0])
-    np.testing.assert_array_equal(graph.search_numbered(np.array([7, 2]), None, 6)[0], indices[[7, 2], :6])
+    np.testing.assert_array_equal(
+        graph.search_numbered(np.array([7, 2]), None, 6)[0], indices[[7, 2], :6]
+    )
 
 
 def test_csr_as_scikit_learn_gives_it(points):
@@ -54,7 +56,9 @@ def test_order_of_the_entries_does_not_matter(rng, points):
 
 
 def test_rows_of_different_lengths_and_stored_zeros():
-    csr = scipy.sparse.csr_array((np.array([0.0, 2.0, 1.0]), np.array([4, 0, 1]), np.array([0, 3, 3])), shape=(2, 5))
+    csr = scipy.sparse.csr_array(
+        (np.array([0.0, 2.0, 1.0]), np.array([4, 0, 1]), np.array([0, 3, 3])), shape=(2, 5)
+    )
     graph = GraphSearch.from_csr(csr)
     found, far = graph.search([[0.0], [0.0]], 4)
     assert found.tolist() == [[4, 1, 0, -1], [-1, -1, -1, -1]]
@@ -76,7 +80,9 @@ def test_a_graph_of_connections_is_noticed(points):
 
 def test_other_training_points_are_refused(points):
     X, Q = points
-    graph = GraphSearch.from_csr(NearestNeighbors(n_neighbors=3).fit(X).kneighbors_graph(Q, mode="distance"))
+    graph = GraphSearch.from_csr(
+        NearestNeighbors(n_neighbors=3).fit(X).kneighbors_graph(Q, mode="distance")
+    )
     with pytest.raises(ValueError, match="80 training points, but X has 79"):
         graph.fit(X[:-1])
     with pytest.raises(ValueError, match="10 training points, but X has 5"):

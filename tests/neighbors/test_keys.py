@@ -12,13 +12,23 @@ import nearworth as nw
 
 @pytest.fixture
 def data(rng):
-    return rng.normal(size=(300, 4)), rng.integers(0, 3, 300), rng.normal(size=(40, 4)), rng.integers(0, 3, 40)
+    return (
+        rng.normal(size=(300, 4)),
+        rng.integers(0, 3, 300),
+        rng.normal(size=(40, 4)),
+        rng.integers(0, 3, 40),
+    )
 
 
 @pytest.fixture
 def grid(rng):
     """Whole numbers: most points are tied."""
-    return rng.integers(0, 4, (300, 3)), rng.integers(0, 3, 300), rng.integers(0, 4, (40, 3)), rng.integers(0, 3, 40)
+    return (
+        rng.integers(0, 4, (300, 3)),
+        rng.integers(0, 3, 300),
+        rng.integers(0, 4, (40, 3)),
+        rng.integers(0, 3, 40),
+    )
 
 
 def transformed(data, change):
@@ -41,7 +51,9 @@ CHANGES = {
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_moved_and_scaled(data, change, task):
     values = nw.knn_shapley(*data, task=task)
-    np.testing.assert_allclose(nw.knn_shapley(*transformed(data, CHANGES[change]), task=task), values, atol=1e-15)
+    np.testing.assert_allclose(
+        nw.knn_shapley(*transformed(data, CHANGES[change]), task=task), values, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +86,9 @@ def test_float32_in_is_float32_meant(data):
 
 
 def test_tied_means_equal_in_the_data_not_after_rounding():
-    """Two distances that float32 cannot tell apart are not tied; two equal ones far from the origin are."""
+    """Two distances that float32 cannot tell apart are not tied; two equal ones far from the origin
+    are.
+    """
     X = np.array([[1.0 + 2.0**-40], [1.0]])
     assert nw.knn_shapley(X, [1, 0], [[0.0]], [1], 1, utility="original").tolist() == [0.5, -0.5]
     X = np.array([[1e8 + 0.5], [1e8 + 0.25]])
@@ -96,7 +110,9 @@ def test_sparse_equals_dense(rng, metric):
     X, X_val = (rng.poisson(0.4, (n, 30)).astype(float) for n in (200, 25))
     y, y_val = rng.integers(0, 3, 200), rng.integers(0, 3, 25)
     dense = nw.knn_shapley(X, y, X_val, y_val, metric=metric)
-    sparse = nw.knn_shapley(scipy.sparse.csr_array(X), y, scipy.sparse.csc_matrix(X_val), y_val, metric=metric)
+    sparse = nw.knn_shapley(
+        scipy.sparse.csr_array(X), y, scipy.sparse.csc_matrix(X_val), y_val, metric=metric
+    )
     np.testing.assert_array_equal(sparse, dense)
 
 
@@ -106,26 +122,36 @@ def test_nan_euclidean_with_missing_entries(data):
     X_val[3, 2] = np.nan
     D = pairwise_distances(X_val, X, metric="nan_euclidean")
     expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
-    np.testing.assert_allclose(nw.knn_shapley(X, y, X_val, y_val, metric="nan_euclidean"), expected, atol=1e-15)
+    np.testing.assert_allclose(
+        nw.knn_shapley(X, y, X_val, y_val, metric="nan_euclidean"), expected, atol=1e-15
+    )
     X[7] = np.nan
-    with pytest.raises(ValueError, match="metric='nan_euclidean' gives NaN, for example between training row 7"):
+    with pytest.raises(
+        ValueError, match="metric='nan_euclidean' gives NaN, for example between training row 7"
+    ):
         nw.knn_shapley(X, y, X_val, y_val, metric="nan_euclidean")
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine", "correlation", "nan_euclidean", "manhattan"])
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "cosine", "correlation", "nan_euclidean", "manhattan"]
+)
 def test_memory_layout_does_not_matter(rng, metric):
     X, X_val = rng.integers(0, 4, (200, 5)) / 10, rng.integers(0, 4, (70, 5)) / 10
     y, y_val = rng.integers(0, 2, 200), rng.integers(0, 2, 70)
     X, X_val = X + 0.05, X_val + 0.05
     values = nw.knn_shapley(X, y, X_val, y_val, metric=metric)
-    fortran = nw.knn_shapley(np.asfortranarray(X), y, np.asfortranarray(X_val), y_val, metric=metric)
+    fortran = nw.knn_shapley(
+        np.asfortranarray(X), y, np.asfortranarray(X_val), y_val, metric=metric
+    )
     np.testing.assert_array_equal(fortran, values)
     one_by_one = nw.knn_shapley(X, y, X_val, y_val, metric=metric, max_memory=8 * 200 * 80)
     np.testing.assert_array_equal(one_by_one, values)
 
 
 def test_missing_entries_in_the_queries_alone():
-    D = pairwise_distances([[np.nan, 1.0]], [[5.0, 9.0], [2.0, 3.0], [0.0, 1.0]], metric="nan_euclidean")
+    D = pairwise_distances(
+        [[np.nan, 1.0]], [[5.0, 9.0], [2.0, 3.0], [0.0, 1.0]], metric="nan_euclidean"
+    )
     expected = nw.knn_shapley(None, [1, 1, 0], D, [0], 1, metric="precomputed")
     X = [[5.0, 9.0], [2.0, 3.0], [0.0, 1.0]]
     np.testing.assert_array_equal(
@@ -135,12 +161,16 @@ def test_missing_entries_in_the_queries_alone():
 
 def test_sparse_far_from_the_origin_and_on_a_grid(rng):
     X = np.array([[1e8 + 0.001], [1e8 + 0.002], [1e8 + 0.003]])
-    values = nw.knn_shapley(scipy.sparse.csr_array(X), [0, 1, 0], scipy.sparse.csr_array([[1e8]]), [0], 1)
+    values = nw.knn_shapley(
+        scipy.sparse.csr_array(X), [0, 1, 0], scipy.sparse.csr_array([[1e8]]), [0], 1
+    )
     np.testing.assert_allclose(values, [2 / 3, -1 / 3, 1 / 6], atol=1e-15)
     X, X_val = rng.integers(0, 3, (200, 6)) * 0.1, rng.integers(0, 3, (9, 6)) * 0.1
     y, y_val = rng.integers(0, 2, 200), rng.integers(0, 2, 9)
     for metric in ("euclidean", "manhattan"):
-        sparse = nw.knn_shapley(scipy.sparse.csr_array(X), y, scipy.sparse.csr_array(X_val), y_val, metric=metric)
+        sparse = nw.knn_shapley(
+            scipy.sparse.csr_array(X), y, scipy.sparse.csr_array(X_val), y_val, metric=metric
+        )
         np.testing.assert_array_equal(sparse, nw.knn_shapley(X, y, X_val, y_val, metric=metric))
 
 

@@ -1,4 +1,6 @@
-"""Hash tables: collisions as the paper defines them, chances as computed, and data that hashing stumbles over."""
+"""Hash tables: collisions as the paper defines them, chances as computed, and data that hashing
+stumbles over.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_collision_probability_is_the_papers_integral(distance, width):
         density = np.sqrt(2 / np.pi) * np.exp(-0.5 * (z / distance) ** 2)
         return density / distance * (1 - z / width)
 
-    integral = quad(integrand, 0, width, points=[min(width, distance * s) for s in (1, 3, 8)], limit=200)[0]
+    integral = quad(
+        integrand, 0, width, points=[min(width, distance * s) for s in (1, 3, 8)], limit=200
+    )[0]
     assert collision_probability(distance, width) == pytest.approx(integral, rel=1e-7)
 
 
@@ -124,7 +128,9 @@ def test_the_nearest_of_many_candidates(variant, rng, order, k):
 
 @pytest.mark.parametrize("width", [1.0, 1e-6])
 def test_hashes_are_folded_modulo_two_to_the_64(variant, rng, width):
-    """In single precision, and where that is too coarse in double; the same bits from every variant."""
+    """In single precision, and where that is too coarse in double; the same bits from every
+    variant.
+    """
     points = rng.normal(size=(300, 4))
     tables = HashTables(points, 3, 5, width, rng)
     assert tables.vectors.dtype == (np.float32 if width == 1.0 else np.float64)
@@ -135,14 +141,22 @@ def test_hashes_are_folded_modulo_two_to_the_64(variant, rng, width):
         some = queries[start : start + lsh.PANEL]
         with np.errstate(all="ignore"):
             panel[:, : len(some)] = (some - tables.centre).T
-            numbers = np.floor(tables.vectors @ panel + tables.offsets[:, :, None])[:, :, : len(some)]
-        whole = np.array([int(x) if abs(x) < 2**40 else 2**40 for x in numbers.ravel().tolist()], dtype=object)
-        folded = (whole.reshape(numbers.shape) * tables.factors.astype(object)[:, :, None]).sum(axis=1) % 2**64
+            numbers = np.floor(tables.vectors @ panel + tables.offsets[:, :, None])[
+                :, :, : len(some)
+            ]
+        whole = np.array(
+            [int(x) if abs(x) < 2**40 else 2**40 for x in numbers.ravel().tolist()], dtype=object
+        )
+        folded = (whole.reshape(numbers.shape) * tables.factors.astype(object)[:, :, None]).sum(
+            axis=1
+        ) % 2**64
         np.testing.assert_array_equal(codes[:, start : start + lsh.PANEL], folded.astype(np.uint64))
     assert (codes[:, -9:] == codes[:, -1:]).all()  # beyond all measure: one bucket
 
 
-@pytest.mark.parametrize(("tables", "hashes", "multiple"), [(1, 1, 1.0), (4, 6, 2.0), (20, 12, 3.0), (40, 8, 1.5)])
+@pytest.mark.parametrize(
+    ("tables", "hashes", "multiple"), [(1, 1, 1.0), (4, 6, 2.0), (20, 12, 3.0), (40, 8, 1.5)]
+)
 def test_predicted_recall_is_the_mean_over_hash_functions(clusters, tables, hashes, multiple):
     X, Q = clusters
     exact, distances = ExactSearcher().fit(X).search(Q, 10)
@@ -150,7 +164,9 @@ def test_predicted_recall_is_the_mean_over_hash_functions(clusters, tables, hash
     errors = []
     for seed in range(16):
         searcher = LSHSearch(tables, hashes, width, random_state=seed).fit(X)
-        errors.append(recall(searcher.search(Q, 10)[0], exact) - predicted_recall(searcher, distances).mean())
+        errors.append(
+            recall(searcher.search(Q, 10)[0], exact) - predicted_recall(searcher, distances).mean()
+        )
     assert abs(np.mean(errors)) < 5 * np.std(errors) / np.sqrt(len(errors)) + 0.003
 
 
@@ -161,7 +177,9 @@ def test_chosen_parameters_find_what_was_asked_for(clusters, wanted):
     exact, distances = ExactSearcher().fit(X).search(Q, 10)
     found = recall(searcher.search(Q, 10)[0], exact)
     assert found >= wanted - 0.02
-    luck = 0.02 if wanted > 0.9 else 0.08  # one draw of hash functions finds a little more or less than many
+    luck = (
+        0.02 if wanted > 0.9 else 0.08
+    )  # one draw of hash functions finds a little more or less than many
     assert found == pytest.approx(predicted_recall(searcher, distances).mean(), abs=luck)
     choice = searcher.tuning
     assert found == pytest.approx(choice.recall, abs=luck + 0.01)
@@ -195,7 +213,9 @@ def test_found_in_tables_at_its_ends():
     )
 
 
-@pytest.mark.parametrize("given", [{"n_tables": 3}, {"n_hashes": 2}, {"width": 0.7}, {"n_hashes": 4, "width": 1.5}])
+@pytest.mark.parametrize(
+    "given", [{"n_tables": 3}, {"n_hashes": 2}, {"width": 0.7}, {"n_hashes": 4, "width": 1.5}]
+)
 def test_what_is_given_is_kept(clusters, given):
     searcher = LSHSearch(**given, random_state=0).fit(clusters[0]).prepare(5)
     assert given.items() <= searcher.tuning.parameters.items()
@@ -207,7 +227,9 @@ def test_what_cannot_be_reached_is_said(clusters):
     assert searcher.tuning.warning in str(searcher.tuning)
 
 
-@pytest.mark.parametrize(("candidates", "expected"), [(49.0, None), (51.0, "5% of all points are candidates")])
+@pytest.mark.parametrize(
+    ("candidates", "expected"), [(49.0, None), (51.0, "5% of all points are candidates")]
+)
 def test_tables_that_are_slower_than_exact_search_are_said(candidates, expected):
     """In the time that one candidate takes, exact search looks at twenty points."""
     found = {"k": 5, "wanted": 0.9, "recall": 0.95, "recall_low": 0.92, "n_train": 1_000}
@@ -222,7 +244,12 @@ def test_same_seed_same_answer_whatever_the_threads_and_batches(clusters):
     X, Q = clusters
     make = lambda **more: LSHSearch(6, 5, 1.0, random_state=3, **more).fit(X)  # noqa: E731
     expected = make(n_threads=1).search(Q, 8)
-    for other in (make(n_threads=3), make().prepare(8), pickle.loads(pickle.dumps(make())), copy.deepcopy(make())):
+    for other in (
+        make(n_threads=3),
+        make().prepare(8),
+        pickle.loads(pickle.dumps(make())),
+        copy.deepcopy(make()),
+    ):
         np.testing.assert_array_equal(other.search(Q, 8)[0], expected[0])
     searcher = make()
     one_by_one = [searcher.search(Q[i : i + 1], 8) for i in range(0, len(Q), 7)]
@@ -279,7 +306,9 @@ def test_hostile_data(rng, kind, k):
     X = HOSTILE[kind](rng)
     searcher = LSHSearch(random_state=0).fit(X).prepare(k)
     sample = Sample(np.asarray(X, dtype=float), k, X[:: -(-len(X) // 100)])
-    assert sample.recall_of(searcher).mean() >= 0.85  # 0.95 is asked for; on a few distinct points luck decides
+    assert (
+        sample.recall_of(searcher).mean() >= 0.85
+    )  # 0.95 is asked for; on a few distinct points luck decides
     assert str(searcher.tuning)
 
 
@@ -298,7 +327,10 @@ def test_queries_beyond_all_measure_find_nothing(clusters):
 def test_tables_that_are_chosen_have_room(clusters, monkeypatch):
     X, _ = clusters
     monkeypatch.setattr(lsh, "MOST_ENTRIES", 20 * len(X))
-    assert LSHSearch(recall=0.999, random_state=0).fit(X).prepare(10).tuning.parameters["n_tables"] <= 20
+    assert (
+        LSHSearch(recall=0.999, random_state=0).fit(X).prepare(10).tuning.parameters["n_tables"]
+        <= 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -336,7 +368,9 @@ def test_bad_questions(clusters):
 class TestTheorem4:
     """Erratum 6: the exponent as printed does not hold for all queries at once."""
 
-    theory = Theory(np.array([1.0, 2.0]), np.array([1.1, 2.2]), 10_000, 10, width=4.0, delta=0.1, n_queries=2)
+    theory = Theory(
+        np.array([1.0, 2.0]), np.array([1.1, 2.2]), 10_000, 10, width=4.0, delta=0.1, n_queries=2
+    )
 
     def test_quantities(self):
         p1, p2 = collision_probability([1.0, 2.0], 4.0), collision_probability([1.1, 2.2], 4.0)
@@ -358,7 +392,9 @@ class TestTheorem4:
         assert self.theory.warning in str(self.theory)
 
     def test_useful_where_there_is_contrast(self):
-        theory = Theory(np.array([1.0]), np.array([30.0]), 10_000, 10, width=4.0, delta=0.1, n_queries=1)
+        theory = Theory(
+            np.array([1.0]), np.array([30.0]), 10_000, 10, width=4.0, delta=0.1, n_queries=1
+        )
         assert theory.warning is None
         assert theory.n_tables < 100
         assert theory.candidates < 100
@@ -370,6 +406,8 @@ class TestTheorem4:
 
     @pytest.mark.parametrize(("kth", "following"), [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
     def test_zero_distances(self, kth, following):
-        theory = Theory(np.array([kth]), np.array([following]), 50, 3, width=1.0, delta=0.1, n_queries=1)
+        theory = Theory(
+            np.array([kth]), np.array([following]), 50, 3, width=1.0, delta=0.1, n_queries=1
+        )
         assert str(theory)
         assert not np.isnan([theory.c, theory.c_unif, theory.n_tables, theory.candidates]).any()

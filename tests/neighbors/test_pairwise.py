@@ -11,7 +11,12 @@ import nearworth as nw
 
 @pytest.fixture
 def data(rng):
-    return rng.normal(size=(300, 4)), rng.integers(0, 3, 300), rng.normal(size=(40, 4)), rng.integers(0, 3, 40)
+    return (
+        rng.normal(size=(300, 4)),
+        rng.integers(0, 3, 300),
+        rng.normal(size=(40, 4)),
+        rng.integers(0, 3, 40),
+    )
 
 
 METRICS = {
@@ -45,14 +50,20 @@ def test_metrics_rank_as_scikit_learn_does(data, metric):
 @pytest.mark.parametrize("metric", ["seuclidean", "mahalanobis"])
 def test_metrics_with_a_scale_say_what_to_give(data, metric):
     X, y, X_val, y_val = data
-    with pytest.raises(ValueError, match=f"metric='{metric}' needs a scale, such as metric_params=") as error:
+    with pytest.raises(
+        ValueError, match=f"metric='{metric}' needs a scale, such as metric_params="
+    ) as error:
         nw.knn_shapley(X, y, X_val, y_val, metric=metric)
-    params = eval(str(error.value).partition("metric_params=")[2].removesuffix("."), {"X": X, "np": np})
+    params = eval(
+        str(error.value).partition("metric_params=")[2].removesuffix("."), {"X": X, "np": np}
+    )
     D = pairwise_distances(X_val, X, metric=metric, **params)
     expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
     est = nw.KNNShapley(metric=metric, metric_params=params).fit(X, y)
     np.testing.assert_allclose(est.value(X_val, y_val).values, expected, atol=1e-15)
-    one_by_one = np.mean([est.value(X_val[i : i + 1], y_val[i : i + 1]).values for i in range(40)], axis=0)
+    one_by_one = np.mean(
+        [est.value(X_val[i : i + 1], y_val[i : i + 1]).values for i in range(40)], axis=0
+    )
     np.testing.assert_allclose(one_by_one, expected, atol=1e-15)
 
 
@@ -64,7 +75,9 @@ def test_metrics_of_truths(rng, metric):
     D = pairwise_distances(X_val.astype(bool), X.astype(bool), metric=metric)
     expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
     np.testing.assert_array_equal(nw.knn_shapley(X, y, X_val, y_val, metric=metric), expected)
-    with pytest.raises(ValueError, match="compares truths, not other numbers than 0 and 1. Use X != 0"):
+    with pytest.raises(
+        ValueError, match="compares truths, not other numbers than 0 and 1. Use X != 0"
+    ):
         nw.knn_shapley(X * 2, y, X_val, y_val, metric=metric)
 
 
@@ -85,7 +98,9 @@ def test_callable_metric(data):
         return np.abs(a - b).sum()
 
     expected = nw.knn_shapley(X, y, X_val, y_val, metric="manhattan")
-    np.testing.assert_allclose(nw.knn_shapley(X, y, X_val, y_val, metric=taxicab), expected, atol=1e-15)
+    np.testing.assert_allclose(
+        nw.knn_shapley(X, y, X_val, y_val, metric=taxicab), expected, atol=1e-15
+    )
     with pytest.raises(ValueError, match="gives NaN, for example between training row"):
         nw.knn_shapley(X, y, X_val, y_val, metric=lambda a, b: np.nan)
 

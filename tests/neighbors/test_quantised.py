@@ -63,7 +63,9 @@ def test_distances_stay_within_their_tolerance(rng, single, offset, dtype):
 def test_products_of_codes_and_real_queries(rng):
     """Training data that 32 bits hold exactly, and queries that they do not."""
     codes = rng.choice([-1.0, 1.0], size=(20, 300))
-    X = np.repeat(np.vstack([codes, -codes]), 60, axis=0) * np.where(rng.random((2_400, 300)) < 0.02, -1.0, 1.0)
+    X = np.repeat(np.vstack([codes, -codes]), 60, axis=0) * np.where(
+        rng.random((2_400, 300)) < 0.02, -1.0, 1.0
+    )
     X[1200:] = -X[:1200]  # the mean is zero
     T = X[:64] + 0.03 * rng.normal(size=(64, 300))
     keys = make_keys(X, "euclidean", None)
@@ -73,7 +75,8 @@ def test_products_of_codes_and_real_queries(rng):
 
 
 @pytest.mark.parametrize(
-    ("exponent", "expected"), [(0, True), (290, True), (-400, True), (310, False), (-440, False), (-1000, False)]
+    ("exponent", "expected"),
+    [(0, True), (290, True), (-400, True), (310, False), (-440, False), (-1000, False)],
 )
 def test_a_product_is_offered_where_squares_are_floats(rng, exponent, expected):
     """Elsewhere it would be made in vain: no query could use it."""

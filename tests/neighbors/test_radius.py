@@ -1,4 +1,6 @@
-"""What is within a radius: rows exactly at it, at every scale, and whatever other rows there are."""
+"""What is within a radius: rows exactly at it, at every scale, and whatever other rows there
+are.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_a_row_at_an_angle_of_exactly_the_radius_votes(scale, container):
 @pytest.mark.parametrize("fraction", [0.0, 0.5])
 def test_right_angles_and_opposite_directions_at_the_radius(metric, fraction):
     """A row without a direction is at distance 1, as right angles are."""
-    X = np.array([[1.0, 2.0, 3.0], [1.0, -2.0, 1.0], [0.0, 0.0, 0.0], [3.0, 2.0, 1.0]]) * (1.0 + fraction)
+    X = np.array([[1.0, 2.0, 3.0], [1.0, -2.0, 1.0], [0.0, 0.0, 0.0], [3.0, 2.0, 1.0]]) * (
+        1.0 + fraction
+    )
     query = np.array([[1.0, 2.0, 3.0]])
     if metric == "cosine":
         X[1] = [3.0 + fraction, 0.0, -(3.0 + fraction) / 3]
@@ -58,9 +62,9 @@ def test_right_angles_and_opposite_directions_at_the_radius(metric, fraction):
 def test_the_distance_of_a_right_angle_is_1():
     X = np.array([[0.0, 1.5], [0.0, 0.0], [-0.5, 0.0], [2.5, 0.0]])
     seen = []
-    nw.KNNShapley(weights=lambda d: seen.append(d) or np.ones_like(d), metric="cosine").fit(X, [0, 1, 0, 1]).value(
-        [[1.0, 0.0]], [0]
-    )
+    nw.KNNShapley(weights=lambda d: seen.append(d) or np.ones_like(d), metric="cosine").fit(
+        X, [0, 1, 0, 1]
+    ).value([[1.0, 0.0]], [0])
     assert seen[0].tolist() == [0.0, 1.0, 1.0, 2.0]
 
 
@@ -81,7 +85,9 @@ def test_a_row_at_exactly_the_radius_votes_at_every_scale(exponent, metric):
                 assert voters(moved, query, squared, "sqeuclidean").tolist() == expected
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine", "nan_euclidean", "manhattan"])
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "sqeuclidean", "cosine", "nan_euclidean", "manhattan"]
+)
 def test_all_rows_are_within_the_largest_radius(metric):
     X = np.array([[0.0, 1.0], [1e149, -1e149], [5e-324, 0.0]])
     assert voters(X, np.array([[-1e149, 1e149]]), np.finfo(float).max, metric).all()
@@ -96,11 +102,17 @@ def test_a_radius_smaller_than_a_square_can_be():
     assert voters(X, query, 1.0).tolist() == [True, True]
 
 
-@pytest.mark.parametrize("radius", [1e-250, 1e-100, 0.3, 1 - 8 / 17 - 3e-13, 1 - 8 / 17, 1.0, 4.0, 1e120])
-@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine", "correlation", "manhattan", "nan_euclidean"])
+@pytest.mark.parametrize(
+    "radius", [1e-250, 1e-100, 0.3, 1 - 8 / 17 - 3e-13, 1 - 8 / 17, 1.0, 4.0, 1e120]
+)
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "sqeuclidean", "cosine", "correlation", "manhattan", "nan_euclidean"]
+)
 def test_other_rows_do_not_decide_who_votes(rng, metric, radius):
     """Each row alone, and beside each row that changes what the set as a whole is like."""
-    X = np.vstack([rng.integers(-3, 4, (6, 2)), [[8, 15], [0, 1], [1, 0]], rng.normal(size=(3, 2))]).astype(float)
+    X = np.vstack(
+        [rng.integers(-3, 4, (6, 2)), [[8, 15], [0, 1], [1, 0]], rng.normal(size=(3, 2))]
+    ).astype(float)
     X[5] = [1.0, 1e-250]
     third = np.arange(len(X))[:, None] % 4 + 1.0  # correlations of two numbers are 1 and -1
     queries = np.array([[1.0, 0.0, 2.0], [1.0, 2e-250, 1.0]])
@@ -113,7 +125,9 @@ def test_other_rows_do_not_decide_who_votes(rng, metric, radius):
                 for row, t in zip(X, third, strict=True)
             ]
             for others in (HOSTILE[0:1], HOSTILE[3:4], HOSTILE[5:6], HOSTILE):
-                together = np.column_stack([np.vstack([X, others]), np.resize(third, (len(X) + len(others), 1))])
+                together = np.column_stack(
+                    [np.vstack([X, others]), np.resize(third, (len(X) + len(others), 1))]
+                )
                 found = voters(together, query[None], radius, metric)
                 assert found[: len(X)].tolist() == alone, (query, others)
 
@@ -121,11 +135,15 @@ def test_other_rows_do_not_decide_who_votes(rng, metric, radius):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_with_privacy_other_rows_do_not_decide_who_votes(metric):
     """Without any noise, the row of another owner would tell something about itself."""
-    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'nearworth[privacy]'")
+    pytest.importorskip(
+        "dp_accounting", reason="dp-accounting is not installed: pip install 'nearworth[privacy]'"
+    )
     X = np.array([[8.0, 15.0]] * 40)
     radius = 1 - 8 / 17 if metric == "cosine" else math.sqrt(7.0**2 + 15.0**2)
     for other in (HOSTILE[0], HOSTILE[3]):
-        found = voters(np.vstack([X, [other]]), np.array([[1.0, 0.0]]), radius, metric, privacy=(0.5, 1e-6))
+        found = voters(
+            np.vstack([X, [other]]), np.array([[1.0, 0.0]]), radius, metric, privacy=(0.5, 1e-6)
+        )
         assert found[:40].all()
 
 
@@ -138,7 +156,9 @@ def test_other_rows_do_not_decide_where_a_product_serves(rng, other):
     X[200:400] = X[:200] * (1.0 + 1e-15)
     query = np.zeros((40, 2))
     expected = np.array([math.hypot(*row) <= 1.0 for row in X])
-    expected[:400] = [math.sqrt(row[0] * row[0] + row[1] * row[1]) <= 1.0 for row in X[:400].tolist()]
+    expected[:400] = [
+        math.sqrt(row[0] * row[0] + row[1] * row[1]) <= 1.0 for row in X[:400].tolist()
+    ]
     rows = X if other is None else np.vstack([X, [other]])
     np.testing.assert_array_equal(voters(rows, query, 1.0)[:3_000], expected)
 

@@ -70,7 +70,10 @@ def test_number_of_rows_is_checked():
 
 
 def neighbours():
-    return Neighbours(np.array([[5, 6, 7], [1, 0, 2], [3, 4, -1]]), np.array([[0, 1, 1], [0, 0, 3], [1, 2, np.inf]]))
+    return Neighbours(
+        np.array([[5, 6, 7], [1, 0, 2], [3, 4, -1]]),
+        np.array([[0, 1, 1], [0, 0, 3], [1, 2, np.inf]]),
+    )
 
 
 def test_without_one_point_each():
@@ -82,7 +85,11 @@ def test_without_one_point_each():
 def test_sizes_and_blocks_of_ties():
     found = neighbours()
     assert found.sizes.tolist() == [3, 3, 2]
-    assert found.starts("average").tolist() == [[True, True, False], [True, False, True], [True, True, True]]
+    assert found.starts("average").tolist() == [
+        [True, True, False],
+        [True, False, True],
+        [True, True, True],
+    ]
     assert found.starts("index").all()
 
 

@@ -49,14 +49,18 @@ def test_a_power_of_two_changes_nothing(rng, metric, exponent, n, n_val):
     parameters = METRICS.get(metric, {"metric": metric})
     values = nw.knn_shapley(wrapped(metric, X), y, wrapped(metric, T), y_val, **parameters)
     small = (wrapped(metric, np.ldexp(Z, exponent)) for Z in (X, T))
-    np.testing.assert_array_equal(nw.knn_shapley(next(small), y, next(small), y_val, **parameters), values)
+    np.testing.assert_array_equal(
+        nw.knn_shapley(next(small), y, next(small), y_val, **parameters), values
+    )
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("exponent", [-950, -564, -500])
 @pytest.mark.parametrize(("n", "n_val"), SHAPES)
 def test_tiny_rows_beside_large_ones(rng, metric, exponent, n, n_val):
-    """Large rows come last, by their own distances; the tiny ones are ranked as if they were alone."""
+    """Large rows come last, by their own distances; the tiny ones are ranked as if they were
+    alone.
+    """
     X, T = points(rng, metric, n), points(rng, metric, n_val)
     y, y_val = rng.integers(0, 3, n + 3), rng.integers(0, 3, n_val)
     keys = make_keys(wrapped(metric, X), METRICS[metric].get("metric", "euclidean"), None)
@@ -64,7 +68,9 @@ def test_tiny_rows_beside_large_ones(rng, metric, exponent, n, n_val):
     expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
     large = np.vstack([np.ldexp(X, exponent), [[1.0, 0, 0, 0], [0, 0, -1.0, 0], [0, 0, 0, 1.5]]])
     queries = np.ldexp(T, exponent)
-    values = nw.knn_shapley(wrapped(metric, large), y, wrapped(metric, queries), y_val, **METRICS[metric])
+    values = nw.knn_shapley(
+        wrapped(metric, large), y, wrapped(metric, queries), y_val, **METRICS[metric]
+    )
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)
 
 
@@ -80,15 +86,24 @@ def test_numbers_as_near_as_floats_can_be():
 def test_rows_that_differ_in_tiny_numbers_alone(container):
     """Beside equal large ones; with and without a row equal to the query."""
     X = container([[5.0, 3e-170], [5.0, 1e-170], [5.0, 0.0], [4.0, 1e-170]])
-    keys = make_keys(X, "euclidean", None)(container([[5.0, 1.2e-170], [5.0, 1e-170], [4.0, 0.0], [4.0, 1e-170]]))
-    assert np.argsort(keys, axis=1).tolist() == [[1, 2, 0, 3], [1, 2, 0, 3], [3, 0, 1, 2], [3, 0, 1, 2]]
+    keys = make_keys(X, "euclidean", None)(
+        container([[5.0, 1.2e-170], [5.0, 1e-170], [4.0, 0.0], [4.0, 1e-170]])
+    )
+    assert np.argsort(keys, axis=1).tolist() == [
+        [1, 2, 0, 3],
+        [1, 2, 0, 3],
+        [3, 0, 1, 2],
+        [3, 0, 1, 2],
+    ]
     assert [len(set(row)) for row in keys.tolist()] == [4, 4, 2, 2]
 
 
 @pytest.mark.parametrize("container", [np.array, scipy.sparse.csr_array])
 def test_queries_far_beyond_such_rows_are_not_scaled(container):
     """Their scaled differences would overflow, and tie what is not tied."""
-    keys = make_keys(container([[0.25, 0.0], [1.0, 3e-170], [0.5, 0.0], [1.0, 1e-170]]), "euclidean", None)
+    keys = make_keys(
+        container([[0.25, 0.0], [1.0, 3e-170], [0.5, 0.0], [1.0, 1e-170]]), "euclidean", None
+    )
     found = keys(container([[2.0**40, 0.0], [1.0, 0.0]]))
     assert np.isfinite(found).all()
     assert found[0, 1] == found[0, 3] < found[0, 2] < found[0, 0]

@@ -17,20 +17,28 @@ def finish_fading(page):
 
 def problems(page):
     """What axe finds in every tab: kinds of violation and where the first is."""
-    axe = pytest.importorskip("axe_core_python.selenium", reason="axe-core-python is not installed").Axe()
+    axe = pytest.importorskip(
+        "axe_core_python.selenium", reason="axe-core-python is not installed"
+    ).Axe()
     found, tabs = [], page.all("[role=tab]")
     for number in range(len(tabs)):
         page.all("[role=tab]")[number].click()
-        page.browser.execute_script("document.getElementById('toast').style.transition = 'none'")  # may begin to fade
+        page.browser.execute_script(
+            "document.getElementById('toast').style.transition = 'none'"
+        )  # may begin to fade
         finish_fading(page)
         violations = axe.run(page.browser)["violations"]
-        found += [(tabs[number].text, each["id"], each["nodes"][0]["html"][:200]) for each in violations]
+        found += [
+            (tabs[number].text, each["id"], each["nodes"][0]["html"][:200]) for each in violations
+        ]
     return found
 
 
 @pytest.fixture
 def unguarded(browser):  # noqa: F811
-    """The page's policy lets no script in, that of axe included, unless the browser is told to ignore it."""
+    """The page's policy lets no script in, that of axe included, unless the browser is told to
+    ignore it.
+    """
     browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": True})
     yield
     browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": False})
@@ -69,7 +77,9 @@ def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):  # noq
 
     data, audit = digits
     rows = Rows(X=data.X, target="digit", image_shape=(8, 8))
-    page = Page(browser, tmp_path, render_review(audit, rows, audit.review_sample(9), 0, blind=blind))
+    page = Page(
+        browser, tmp_path, render_review(audit, rows, audit.review_sample(9), 0, blind=blind)
+    )
     for keys in ("", "w", "?"):
         page.keys(keys)
         finish_fading(page)
@@ -89,7 +99,9 @@ def test_two_fingers_zoom_the_map(show, rng):  # noqa: F811
 
     def touch(kind, *gaps):
         points = [{"x": x + gap, "y": y, "id": i} for i, gap in enumerate(gaps)]
-        page.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        page.browser.execute_cdp_cmd(
+            "Input.dispatchTouchEvent", {"type": kind, "touchPoints": points}
+        )
 
     touch("touchStart", -20)
     touch("touchStart", -20, 20)

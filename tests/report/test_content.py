@@ -29,7 +29,9 @@ def test_projection_has_most_variance_and_a_fixed_sign(rng):
 
 def test_projection_of_sparse_wide_and_equal_rows(rng, monkeypatch):
     X = rng.normal(size=(30, 5))
-    np.testing.assert_allclose(project(sp.csr_array(X), np.arange(9), 2), project(X, np.arange(9), 2), atol=1e-9)
+    np.testing.assert_allclose(
+        project(sp.csr_array(X), np.arange(9), 2), project(X, np.arange(9), 2), atol=1e-9
+    )
     assert project(rng.normal(size=(20, 2000)), np.array([3, 1]), 2).shape == (2, 2)
     assert (project(np.ones((5, 3)), np.arange(5), 2) == 0).all()
     assert places(np.ones((50, 3)), np.arange(50)) == [[0, 0]] * 50
@@ -42,7 +44,9 @@ def test_missing_values_are_drawn_at_the_mean(rng, tmp_path):
     X[3, 1] = np.nan
     filled = X.copy()
     filled[3, 1] = np.nanmean(X[:, 1])
-    np.testing.assert_allclose(project(X, np.arange(40), 2), project(filled, np.arange(40), 2), atol=1e-9)
+    np.testing.assert_allclose(
+        project(X, np.arange(40), 2), project(filled, np.arange(40), 2), atol=1e-9
+    )
     audit = nw.audit_labels(X, np.arange(40) % 2, 3, metric="nan_euclidean")
     audit.report(tmp_path / "report.html", fraction=0.1)
     assert len(embedded((tmp_path / "report.html").read_text())["place"]) >= 4
@@ -50,7 +54,9 @@ def test_missing_values_are_drawn_at_the_mean(rng, tmp_path):
 
 @pytest.mark.parametrize("most", [4_000, 200])
 def test_the_map_keeps_groups_apart_that_principal_components_mix(rng, monkeypatch, most):
-    """Neighbours on the map are of the same group, for points that were unfolded and for points put between them."""
+    """Neighbours on the map are of the same group, for points that were unfolded and for points put
+    between them.
+    """
     monkeypatch.setattr(shown, "MOST_UNFOLDED", most)
     group = np.arange(600) % 12
     X = 6 * rng.normal(size=(12, 12))[group] + rng.normal(size=(600, 12))
@@ -75,8 +81,12 @@ def test_only_rows_that_are_needed_are_in_the_page(rng):
     texts = np.array([f"the text of row {row}" for row in range(3_000)], dtype=object)
     data = Content(audit, Rows(rng.normal(size=(3_000, 2)), cells={"t": texts}), {}).page_data()
     near = {n.row for row in audit.suspects() for n in audit.nearest(int(row))}
-    assert set(data["more"]["row"]) | set(data["row"]) == near | {*data["sample"]} | {*audit.suspects().tolist()}
-    assert [cells[0] for cells in data["more"]["cells"]] == [f"the text of row {row}" for row in data["more"]["row"]]
+    assert set(data["more"]["row"]) | set(data["row"]) == near | {*data["sample"]} | {
+        *audit.suspects().tolist()
+    }
+    assert [cells[0] for cells in data["more"]["cells"]] == [
+        f"the text of row {row}" for row in data["more"]["row"]
+    ]
     assert len(data["place"]) == len(data["row"]) + len(data["more"]["row"])
     assert len(data["points"]) <= content.MOST_POINTS
 
@@ -92,7 +102,11 @@ def test_the_sample_is_drawn_by_lot(rng):
 
 def test_row_numbers_are_those_of_the_file(rng):
     """Where rows were left out, those of the page have other numbers than those of the audit."""
-    audit, X, numbers = made_up(rng, 300, 9, ["a", "b"]), rng.normal(size=(300, 4)), 7 + 3 * np.arange(300)
+    audit, X, numbers = (
+        made_up(rng, 300, 9, ["a", "b"]),
+        rng.normal(size=(300, 4)),
+        7 + 3 * np.arange(300),
+    )
     cells = {"n": np.arange(300)}
     plain = Content(audit, Rows(X, cells=cells, image_shape=(2, 2)), {}).page_data()
     X_file, n_file = np.zeros((999, 4)), np.zeros(999, dtype=int)
@@ -102,7 +116,9 @@ def test_row_numbers_are_those_of_the_file(rng):
     of = lambda rows: [7 + 3 * row for row in rows]  # noqa: E731
     assert (found["row"], found["sample"]) == (of(plain["row"]), of(plain["sample"]))
     assert found["more"] == plain["more"] | {"row": of(plain["more"]["row"])}
-    assert [[n[0] for n in group] for group in found["near"]] == [of(n[0] for n in group) for group in plain["near"]]
+    assert [[n[0] for n in group] for group in found["near"]] == [
+        of(n[0] for n in group) for group in plain["near"]
+    ]
     assert set(found["images"]) == {str(row) for row in of(int(row) for row in plain["images"])}
     assert (found["place"], found["nRows"], found["ofRows"]) == (plain["place"], 300, 999)
 
@@ -177,7 +193,13 @@ def test_targets_and_suggestions_are_numbers_as_people_write_them(rng):
 
 @pytest.mark.parametrize(
     ("low", "high", "log"),
-    [(1.0, 100.0, False), (1.0, 101.0, True), (0.5, 900.0, True), (0.0, 900.0, False), (-3.0, 900.0, False)],
+    [
+        (1.0, 100.0, False),
+        (1.0, 101.0, True),
+        (0.5, 900.0, True),
+        (0.0, 900.0, False),
+        (-3.0, 900.0, False),
+    ],
 )
 def test_targets_that_span_more_than_two_powers_of_ten_are_drawn_as_logarithms(rng, low, high, log):
     X = rng.normal(size=(120, 3))
@@ -210,8 +232,11 @@ def test_the_cells_of_far_neighbours_are_cut_first(rng, monkeypatch):
     monkeypatch.setattr(content, "ROOM", (len(first) + 1) * 2_003)
     data = Content(audit, rows, {}).page_data()
     assert [cells[0] for cells in data["cells"]] == texts[listed].tolist()
-    shown_in_full = {row for row, cells in zip(data["more"]["row"], data["more"]["cells"], strict=True)
-                     if cells[0] == texts[row]}  # fmt: skip
+    shown_in_full = {
+        row
+        for row, cells in zip(data["more"]["row"], data["more"]["cells"], strict=True)
+        if cells[0] == texts[row]
+    }
     assert shown_in_full == first - set(listed)
     for row, cells in zip(data["more"]["row"], data["more"]["cells"], strict=True):
         assert row in first or cells[0] == texts[row][: LIMITS[-1]] + "…"
@@ -226,7 +251,11 @@ def test_row_numbers_of_a_file_with_rows_that_have_no_label():
     with pytest.raises(ValueError, match="without a label"):
         numbers.labeled_rows([1, 2])
     alone = RowNumbers.make(4)
-    assert alone.file_rows(np.arange(4)).tolist() == alone.labeled_rows(np.arange(4)).tolist() == [0, 1, 2, 3]
+    assert (
+        alone.file_rows(np.arange(4)).tolist()
+        == alone.labeled_rows(np.arange(4)).tolist()
+        == [0, 1, 2, 3]
+    )
 
 
 def test_rows_without_a_label_have_no_place_and_no_label_on_the_page(rng):
@@ -250,7 +279,9 @@ def test_rows_without_a_label_have_no_place_and_no_label_on_the_page(rng):
     assert n_drawn == data["nRows"] == 60
     assert data["ofRows"] == 66
     assert data["labels"] == ["a", "b"]
-    assert [[row for row, _ in group] for group in data["unlabelled"]["near"]] == numbers[near].tolist()
+    assert [[row for row, _ in group] for group in data["unlabelled"]["near"]] == numbers[
+        near
+    ].tolist()
 
 
 def test_numbers_are_no_finer_than_the_data():
@@ -262,12 +293,19 @@ def test_numbers_are_no_finer_than_the_data():
 def test_labels_keep_all_their_digits(rng):
     """1000001 is not 1000004."""
     audit = made_up(rng, 30, 5, [1000001.0, 1000004.0, 0.1 + 0.2])
-    assert set(Content(audit, Rows(), {}).page_data()["labels"]) == {"1000001", "1000004", "0.30000000000000004"}
+    assert set(Content(audit, Rows(), {}).page_data()["labels"]) == {
+        "1000001",
+        "1000004",
+        "0.30000000000000004",
+    }
 
 
 def test_arrow_columns_and_half_characters(rng):
     audit = made_up(rng, 30, 5, ["a\ud800", "b"])
-    cells = {"c": pa.chunked_array([["ä"] * 10, [None] * 20]), "h": np.array(["\ud800"] * 30, dtype=object)}
+    cells = {
+        "c": pa.chunked_array([["ä"] * 10, [None] * 20]),
+        "h": np.array(["\ud800"] * 30, dtype=object),
+    }
     data = Content(audit, Rows(cells=cells), {}).page_data()
     assert {row[0] for row in data["cells"] + data["more"]["cells"]} == {"ä", ""}
     assert "a?" in data["labels"]
@@ -297,11 +335,19 @@ def test_a_target_of_0_has_a_rounded_suggestion(rng):
 def test_identical_rows_with_another_label_are_counted(rng, tmp_path):
     X = rng.normal(size=(80, 3))
     y = (X[:, 0] > 0).astype(int)
-    audit = nw.audit_labels(np.concatenate([X, X[:2], X[:1]]), np.concatenate([y, 1 - y[:2], 1 - y[:1]]))
+    audit = nw.audit_labels(
+        np.concatenate([X, X[:2], X[:1]]), np.concatenate([y, 1 - y[:2], 1 - y[:1]])
+    )
     audit.report(tmp_path / "report.html", fraction=1.0)
     data = embedded((tmp_path / "report.html").read_text())
     unlike = dict(zip(data["row"], data["unlike"], strict=True))
     a, b = str(y[0]), str(y[1])
     of_first, of_second = str(1 - y[0]), str(1 - y[1])
-    expected = {0: [80, of_first, 2], 1: [81, of_second, 1], 80: [0, a, 1], 81: [1, b, 1], 82: [0, a, 1]}
+    expected = {
+        0: [80, of_first, 2],
+        1: [81, of_second, 1],
+        80: [0, a, 1],
+        81: [1, b, 1],
+        82: [0, a, 1],
+    }
     assert {row: found for row, found in unlike.items() if found} == expected

@@ -1,7 +1,7 @@
 """Every number and name on a page, in a real browser, against the results in Python.
 
-The tables have rows without a label, copies, groups, one class, two rows, numbers as targets, and several of these at
-once. The results are those of a frame, whose rows are numbered as in the file.
+The tables have rows without a label, copies, groups, one class, two rows, numbers as targets, and
+several of these at once. The results are those of a frame, whose rows are numbered as in the file.
 """
 
 from __future__ import annotations
@@ -46,11 +46,14 @@ RECORDER = """
 """
 READER = """
   const texts = (selector, within = document) =>
-    [...within.querySelectorAll(selector)].map((each) => (each.innerText || "").replace(/\\s+/g, " ").trim());
+    [...within.querySelectorAll(selector)].map((each) =>
+      (each.innerText || "").replace(/\\s+/g, " ").trim());
   const attribute = (selector, name) =>
     [...document.querySelectorAll(selector)].map((each) => each.getAttribute(name));
-  const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-  const chosen = () => Number(texts(".dhead span")[0].match(/[Rr]ow ([\\d,]+)/)[1].replaceAll(",", ""));
+  const press = (key) =>
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  const chosen = () =>
+    Number(texts(".dhead span")[0].match(/[Rr]ow ([\\d,]+)/)[1].replaceAll(",", ""));
   const drawing = (canvas) => {
     const { width, height } = canvas.getBoundingClientRect();
     return { width, height, steps: canvas.drawn };
@@ -64,7 +67,8 @@ READER = """
     others: texts("#other option").slice(1),
     columns: texts(".cmp thead th"),
     labels: texts(".cmp .target td"),
-    cells: [...document.querySelectorAll(".cmp tbody tr:not(.target)")].map((line) => texts("td", line)),
+    cells: [...document.querySelectorAll(".cmp tbody tr:not(.target)")].map((line) =>
+      texts("td", line)),
     near: attribute(".near button", "aria-label"),
     cards: texts(".pair header b"),
     strip: attribute(".strip svg", "aria-label"),
@@ -72,7 +76,8 @@ READER = """
     tile: attribute(".item.tile[aria-selected=true]", "aria-label")[0],
     map: [...document.querySelectorAll(".rail canvas")].map(drawing)[0],
     pixels: [...document.querySelectorAll(".pair canvas")].map((canvas) =>
-      [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data].filter((_, i) => i % 4 === 0)),
+      [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data].filter(
+        (_, i) => i % 4 === 0)),
   });
 """
 READ_LIST = (
@@ -149,7 +154,18 @@ class Table:
         return np.flatnonzero(self.frame["size"].notna())
 
 
-def make_table(rng, n=80, *, missing=0, copies=0, regression=False, classes=3, groups=False, text=False, pixels=False):
+def make_table(
+    rng,
+    n=80,
+    *,
+    missing=0,
+    copies=0,
+    regression=False,
+    classes=3,
+    groups=False,
+    text=False,
+    pixels=False,
+):
     place = rng.integers(0, 3, n) if n > 4 else np.array([0, 1, 2, 1])
     if pixels:
         X = 10.0 * rng.normal(size=(3, 9))[place] + rng.normal(size=(n, 9))
@@ -170,13 +186,19 @@ def make_table(rng, n=80, *, missing=0, copies=0, regression=False, classes=3, g
         label[wrong] = names[rng.integers(0, classes, len(wrong))]
     frame = pd.DataFrame(columns)
     if text:
-        frame.insert(0, "note", [f"The bird of number {i} was seen by the sea near mark {i * 7}." for i in range(n)])
+        frame.insert(
+            0,
+            "note",
+            [f"The bird of number {i} was seen by the sea near mark {i * 7}." for i in range(n)],
+        )
     if groups:
         frame["island"] = [f"island {i}" for i in rng.integers(0, 25, n)]
     frame["size"] = label
     if copies:
         twins = rng.choice(n, copies, replace=False)
-        frame = pd.concat([frame.iloc[: n // 2], frame.iloc[twins], frame.iloc[n // 2 :]], ignore_index=True)
+        frame = pd.concat(
+            [frame.iloc[: n // 2], frame.iloc[twins], frame.iloc[n // 2 :]], ignore_index=True
+        )
         place = np.concatenate([place[: n // 2], place[twins], place[n // 2 :]])
         for k in range(n // 2, n // 2 + copies, 2):  # every other copy has another label
             others = [each for each in pd.unique(frame["size"]) if each != frame.at[k, "size"]]
@@ -185,7 +207,9 @@ def make_table(rng, n=80, *, missing=0, copies=0, regression=False, classes=3, g
         without = rng.choice(len(frame), missing, replace=False) if n > 4 else np.array([1, 3])
         frame.loc[without, "size"] = None if not regression else np.nan
         frame.loc[0, "size"] = frame["size"].dropna().iloc[0]
-        frame.loc[1, "size"] = None if not regression else np.nan  # so that later numbers differ from the first on
+        frame.loc[1, "size"] = (
+            None if not regression else np.nan
+        )  # so that later numbers differ from the first on
     return Table(frame, place, groups)
 
 
@@ -207,7 +231,9 @@ SAMPLE = 12
 
 @pytest.fixture(autouse=True)
 def small_sample(monkeypatch):
-    """Neighbors are outside of the sample, as in large tables, and come after the rows without a label."""
+    """Neighbors are outside of the sample, as in large tables, and come after the rows without a
+    label.
+    """
     monkeypatch.setattr(content, "SAMPLE", SAMPLE)
 
 
@@ -222,7 +248,9 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def visit(browser, tmp_path):
     """Open a page; in the end, no error may stand in the console."""
-    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     browser.get_log("browser")
 
     def open_page(path):
@@ -232,7 +260,9 @@ def visit(browser, tmp_path):
         return browser
 
     yield open_page
-    assert not [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not [
+        entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"
+    ]
 
 
 def open_tab(browser, name):
@@ -240,7 +270,9 @@ def open_tab(browser, name):
 
 
 def read(browser, selector):
-    return " ".join(browser.find_element("css selector", selector).get_attribute("textContent").split())
+    return " ".join(
+        browser.find_element("css selector", selector).get_attribute("textContent").split()
+    )
 
 
 def exported(browser, folder, name="decisions.csv"):
@@ -282,7 +314,9 @@ def near_of(results, row):
 
 
 def partner_first(near, suggested):
-    """The neighbors in the order of the table: the nearest one with the suggested label, then the others."""
+    """The neighbors in the order of the table: the nearest one with the suggested label, then the
+    others.
+    """
     first = next((n for n in near if n.label == suggested), near[0])
     return [first, *(n for n in near if n is not first)]
 
@@ -292,10 +326,18 @@ def check_cells(table, screen, near):
     columns = [name for name in table.frame.columns if name not in ("size", "note")]
     assert len(screen["cells"]) == len(columns)
     for name, line in zip(columns, screen["cells"], strict=True):
-        rows = [screen["row"], *(n.row for n in near)] if "note" not in table.frame else [screen["row"], near[0].row]
+        rows = (
+            [screen["row"], *(n.row for n in near)]
+            if "note" not in table.frame
+            else [screen["row"], near[0].row]
+        )
         for text, row in zip(line, rows, strict=True):
             cell, text = table.frame.at[row, name], text.lstrip("▲▼≠ ")
-            assert text == cell if isinstance(cell, str) else float(text) == pytest.approx(cell, rel=1e-5)
+            assert (
+                text == cell
+                if isinstance(cell, str)
+                else float(text) == pytest.approx(cell, rel=1e-5)
+            )
 
 
 def check_beside(table, screen, near, own):
@@ -342,7 +384,10 @@ def check_labels(table, results, browser, page):
             assert set(screen["others"]) == {*results.classes} - {given}
             arrow = given if suggested is None else f"{given}→{suggested}"
             assert screen["item"].startswith(arrow)
-            assert screen["why"] == (sentence + twin(table, results, row) + counted(near, given, suggested)).strip()
+            assert (
+                screen["why"]
+                == (sentence + twin(table, results, row) + counted(near, given, suggested)).strip()
+            )
             check_beside(table, screen, near, given)
         if "map" in screen:
             check_small_map(results, screen, page, near)
@@ -385,7 +430,9 @@ def check_target(table, results, screen):
     in_doubt = number(typical) == number(given)
     best = "in doubt" if in_doubt else f"rows like it are near {typical}"
     assert screen["verdict"] == f"Given {given} {DASH} {best}"
-    assert screen["buttons"] == expected_buttons(number(given), None if in_doubt else number(typical))
+    assert screen["buttons"] == expected_buttons(
+        number(given), None if in_doubt else number(typical)
+    )
     screen["suggested"] = number(typical)
     check_beside(table, screen, near_of(results, row), given)
 
@@ -419,10 +466,16 @@ def check_small_map(results, screen, page, near):
     n_labeled = int((~np.isnan(results.quality)).sum())
     assert len(drawn) == n_labeled + len(near)
     steps = drawing["steps"]
-    lines = [(a[1:], b[1:]) for a, b in zip(steps, steps[1:], strict=False) if (a[0], b[0]) == ("move", "line")]
+    lines = [
+        (a[1:], b[1:])
+        for a, b in zip(steps, steps[1:], strict=False)
+        if (a[0], b[0]) == ("move", "line")
+    ]
     own = on_small_map(place[screen["row"]], drawing)
     expected = [on_small_map(place[n.row], drawing) for n in near]
-    for (start, end), there in zip(lines, expected, strict=False):  # the outline of the diamond follows
+    for (start, end), there in zip(
+        lines, expected, strict=False
+    ):  # the outline of the diamond follows
         assert start == pytest.approx(own, abs=1e-6)
         assert end == pytest.approx(there, abs=1e-6)
     diamond = lines[len(near)]
@@ -434,7 +487,9 @@ def check_small_map(results, screen, page, near):
 
 
 def check_places(table, page):
-    """Rows that lie together are drawn together: the nearest on the map lies in the same one of the three places."""
+    """Rows that lie together are drawn together: the nearest on the map lies in the same one of the
+    three places.
+    """
     rows = [row for row, place in places_of(page).items() if place is not None]
     assert set(rows).isdisjoint(table.missing.tolist())
     where = np.array([places_of(page)[row] for row in rows], dtype=float)
@@ -444,9 +499,13 @@ def check_places(table, page):
 
 
 def check_large_map(table, results, browser, page):
-    """As many points of each color as rows of that class, rings for listed rows, and names that are right."""
+    """As many points of each color as rows of that class, rings for listed rows, and names that are
+    right.
+    """
     open_tab(browser, "map")
-    drawing = browser.execute_script(READER + "return drawing(document.querySelector('.mapbox canvas'))")
+    drawing = browser.execute_script(
+        READER + "return drawing(document.querySelector('.mapbox canvas'))"
+    )
     drawn = discs(drawing)
     assert len(drawn) == len(table.labeled)
     note = read(browser, ".mapnote")
@@ -456,15 +515,18 @@ def check_large_map(table, results, browser, page):
     if results.classes is not None:
         counts = Counter(table.frame["size"].dropna())
         legend = browser.execute_script(
-            READER + "return [texts('.legend .name'), texts('.legend .n'), attribute('.legend circle', 'fill')]"
+            READER
+            + "return [texts('.legend .name'), texts('.legend .n'), attribute('.legend circle',"
+            " 'fill')]"
         )
         assert dict(zip(legend[0], map(int, legend[1]), strict=True)) == counts
         fills = Counter(fill for _, _, fill in drawn)
         assert {name: fills[fill] for name, _, fill in zip(*legend, strict=True)} == counts
     hover = (
-        "const c = document.querySelector('.mapbox canvas'), b = c.getBoundingClientRect();"
-        "c.dispatchEvent(new PointerEvent('pointermove', {clientX: b.x + arguments[0], clientY: b.y + arguments[1],"
-        " bubbles: true})); return document.querySelector('.hover').textContent"
+        "const c = document.querySelector('.mapbox canvas'), b ="
+        " c.getBoundingClientRect();c.dispatchEvent(new PointerEvent('pointermove', {clientX: b.x +"
+        " arguments[0], clientY: b.y + arguments[1], bubbles: true})); return"
+        " document.querySelector('.hover').textContent"
     )
     place = places_of(page)
     rows = [row for row in place if place[row] is not None]
@@ -479,7 +541,11 @@ def check_large_map(table, results, browser, page):
             told = browser.execute_script(hover, *map(float, spot))
             label = "size " if results.classes is None else "labelled "
             assert f"Row {row:,} {label}{words(results.given[row])}" in told
-            if row in page["row"] and results.classes is not None and results.suggested[row] != results.given[row]:
+            if (
+                row in page["row"]
+                and results.classes is not None
+                and results.suggested[row] != results.given[row]
+            ):
                 assert f"Looks like {results.suggested[row]}. Click to review." in told
     assert n_told >= min(len(rows), 2)
 
@@ -487,7 +553,9 @@ def check_large_map(table, results, browser, page):
 def on_large_map(place, drawing):
     width, height = drawing["width"] - 80, drawing["height"] - 80
     wide = min(width, 1.5 * height)
-    return (drawing["width"] - wide) / 2 + place[0] / 1000 * wide, 40 + (1 - place[1] / 1000) * height
+    return (drawing["width"] - wide) / 2 + place[0] / 1000 * wide, 40 + (
+        1 - place[1] / 1000
+    ) * height
 
 
 def check_unlabeled(table, results, browser, page):
@@ -507,16 +575,25 @@ def check_unlabeled(table, results, browser, page):
         else:
             assert screen["verdict"] == f"No label {DASH} looks like {suggested}"
             assert screen["why"].startswith(f"With a probability of {percent(probability)}. ")
-            assert screen["buttons"] == [f"Call it {suggested} C", "Keep unlabelled K", "Delete row D", "Skip S"]
+            assert screen["buttons"] == [
+                f"Call it {suggested} C",
+                "Keep unlabelled K",
+                "Delete row D",
+                "Skip S",
+            ]
             assert set(screen["others"]) == {*results.classes}
             assert screen["item"] == f"no label→{suggested} {short(probability)}"
         if "note" not in table.frame:
-            rows = [int(text.removeprefix("Row ").replace(",", "")) for text in screen["columns"][1:]]
+            rows = [
+                int(text.removeprefix("Row ").replace(",", "")) for text in screen["columns"][1:]
+            ]
             assert len(rows) == min(10, len(table.labeled))
             own, *labels = (text.lstrip("✓= ") for text in screen["labels"])
             assert own == DASH
             assert labels == [words(known[neighbor]) for neighbor in rows]
-            assert (table.place[rows] == table.place[row]).mean() >= (0.8 if len(table.frame) > 20 else 0)
+            assert (table.place[rows] == table.place[row]).mean() >= (
+                0.8 if len(table.frame) > 20 else 0
+            )
             near = [nw.audit.explain.Neighbour(r, known[r], 0.0) for r in rows]
             check_cells(table, screen, near)
 
@@ -558,7 +635,9 @@ def check_summary(table, browser):
     with_label = f", {n_labeled} with a {noun}" if n_missing else ""
     assert read(browser, ".source").endswith(f" {n_missing + n_labeled} rows{with_label}")
     assert f"of {n_labeled} {noun}s" in read(browser, "#headline")
-    said = f"{n_missing} row has no {noun}." if n_missing == 1 else f"{n_missing} rows have no {noun}."
+    said = (
+        f"{n_missing} row has no {noun}." if n_missing == 1 else f"{n_missing} rows have no {noun}."
+    )
     assert (said in read(browser, "#subline")) == bool(n_missing)
 
 
@@ -573,7 +652,9 @@ def check_classes(table, results, browser, page):
         + "return lines.map((line) => [...texts('th', line), ...texts('.num', line)])"
     )
     listed = Counter(table.frame.loc[page["row"], "size"])
-    expected = {name: (count, listed[name]) for name, count in Counter(table.frame["size"].dropna()).items()}
+    expected = {
+        name: (count, listed[name]) for name, count in Counter(table.frame["size"].dropna()).items()
+    }
     assert {name: (int(rows), int(many.split(" ")[0])) for name, rows, many in lines} == expected
     pairs = Counter((results.given[row], results.suggested[row]) for row in page["row"])
     told = browser.execute_script(READER + "return attribute('.matrix button', 'aria-label')")
@@ -581,11 +662,19 @@ def check_classes(table, results, browser, page):
     assert set(told) == matrix
 
 
-DECISIONS = {"Keep": "confirm", "Delete": "remove", "Skip": "skip", "Change": "relabel", "Call": "relabel"}
+DECISIONS = {
+    "Keep": "confirm",
+    "Delete": "remove",
+    "Skip": "skip",
+    "Change": "relabel",
+    "Call": "relabel",
+}
 
 
 def decide(browser, lists, name_of="Row {:,}".format):
-    """Press a button for each row of each list: what was pressed last for each row, and in which list."""
+    """Press a button for each row of each list: what was pressed last for each row, and in which
+    list.
+    """
     made = {}
     for name, count in lists:
         open_tab(browser, name)
@@ -593,10 +682,16 @@ def decide(browser, lists, name_of="Row {:,}".format):
         assert pressed
         for one in pressed:
             decision = DECISIONS[one["words"].split(" ")[0]]
-            label = re.sub(r"^(Change to|Call it|Keep) | [A-Z]$", "", one["words"]) if decision != "remove" else ""
+            label = (
+                re.sub(r"^(Change to|Call it|Keep) | [A-Z]$", "", one["words"])
+                if decision != "remove"
+                else ""
+            )
             made[one["row"]] = (decision, label, name)
             if "decided" not in one["toast"]:
-                verb = {"confirm": "kept", "remove": "deleted", "skip": "skipped"}.get(decision, f"changed to {label}")
+                verb = {"confirm": "kept", "remove": "deleted", "skip": "skipped"}.get(
+                    decision, f"changed to {label}"
+                )
                 assert one["toast"].startswith(f"{name_of(one['row'])} {verb}.")
     return made
 
@@ -626,7 +721,9 @@ def check_applied(table, records, path):
         if record["decision"] == "relabel":
             label = record["label"]
             expected.at[row, "size"] = float(label) if is_regression(table) else label
-    expected = expected.drop([row for row, record in records.items() if record["decision"] == "remove"])
+    expected = expected.drop(
+        [row for row, record in records.items() if record["decision"] == "remove"]
+    )
     written = pd.read_csv(path)
     pd.testing.assert_frame_equal(written, expected.reset_index(drop=True), check_dtype=False)
 
@@ -649,7 +746,9 @@ def test_the_report_of_a_file(kind, command, visit, tmp_path, rng):
     check_classes(table, results, browser, page)
     check_filters(browser, "labels")
     check_large_map(table, results, browser, page)
-    if len(table.frame) > 20 and "note" not in table.frame:  # texts that differ in each row have no place
+    if (
+        len(table.frame) > 20 and "note" not in table.frame
+    ):  # texts that differ in each row have no place
         check_places(table, page)
     lists = [("labels", len(page["row"]))] if page["row"] else []
     if len(table.missing):
@@ -681,7 +780,9 @@ def quiet(function, *arguments, **options):
 
 @pytest.fixture
 def scanned(rng):
-    """A table and validation rows: labels missing in both, copies, an outlier, and rows that are in both."""
+    """A table and validation rows: labels missing in both, copies, an outlier, and rows that are in
+    both.
+    """
     table = make_table(rng, missing=18, copies=8)
     frame = table.frame
     has_copies = frame.drop(columns="size").duplicated(keep=False)
@@ -703,7 +804,10 @@ def check_leakage(table, trusted, found, browser):
         pd.testing.assert_series_equal(
             table.frame.loc[screen["row"]], trusted.loc[other], check_names=False, check_dtype=False
         )
-        assert screen["verdict"] == f"{table.frame.at[screen['row'], 'size']} {DASH} also in the validation set"
+        assert (
+            screen["verdict"]
+            == f"{table.frame.at[screen['row'], 'size']} {DASH} also in the validation set"
+        )
 
 
 def check_scan(table, trusted, found, browser, page):
@@ -721,7 +825,15 @@ def test_the_page_of_a_scan_of_files(command, visit, tmp_path, scanned):
     trusted.to_csv(tmp_path / "trusted.csv", index=False)
     found = quiet(nw.scan, table.frame, "size", trusted, "size", n_neighbors=10)
     code, out, err = command(
-        "scan", "birds.csv", "--validation", "trusted.csv", "-t", "size", "-o", "birds.html", "--json"
+        "scan",
+        "birds.csv",
+        "--validation",
+        "trusted.csv",
+        "-t",
+        "size",
+        "-o",
+        "birds.html",
+        "--json",
     )
     assert code == 0, err
     printed = json.loads(out)
@@ -730,7 +842,10 @@ def test_the_page_of_a_scan_of_files(command, visit, tmp_path, scanned):
     page = embedded((tmp_path / "birds.html").read_text())
     browser = visit(tmp_path / "birds.html")
     check_scan(table, trusted, found, browser, page)
-    lists = [(name, len(page["findings"][name]["rows"])) for name in ("duplicates", "outliers", "leakage")]
+    lists = [
+        (name, len(page["findings"][name]["rows"]))
+        for name in ("duplicates", "outliers", "leakage")
+    ]
     made = decide(browser, lists)
     check_export(table, made, exported(browser, tmp_path))
 
@@ -742,7 +857,9 @@ def test_the_pages_of_a_frame(visit, tmp_path, scanned):
     page = embedded((tmp_path / "birds.html").read_text())
     browser = visit(tmp_path / "birds.html")
     check_scan(table, trusted, found, browser, page)
-    check_export(table, decide(browser, [("labels", len(page["row"]))]), exported(browser, tmp_path))
+    check_export(
+        table, decide(browser, [("labels", len(page["row"]))]), exported(browser, tmp_path)
+    )
 
 
 def test_the_leaks_of_a_frame_are_rows_of_the_validation_frame(scanned):
@@ -752,14 +869,25 @@ def test_the_leaks_of_a_frame_are_rows_of_the_validation_frame(scanned):
     assert len(leakage.scores) == len(trusted)
     assert np.isnan(leakage.scores).tolist() == trusted["size"].isna().tolist()
     rows = table.frame.loc[leakage.columns["training_row"]].reset_index(drop=True)
-    pd.testing.assert_frame_equal(rows, trusted.loc[leakage.rows].reset_index(drop=True), check_dtype=False)
+    pd.testing.assert_frame_equal(
+        rows, trusted.loc[leakage.rows].reset_index(drop=True), check_dtype=False
+    )
 
 
 def test_images_are_those_of_their_rows(command, visit, tmp_path, rng):
     table = make_table(rng, 80, missing=20, pixels=True)
     table.frame.to_csv(tmp_path / "birds.csv", index=False)
     code, _, err = command(
-        "report", "birds.csv", "-t", "size", "-o", "birds.html", "--image-shape", "3x3", "--features", "pixel_*"
+        "report",
+        "birds.csv",
+        "-t",
+        "size",
+        "-o",
+        "birds.html",
+        "--image-shape",
+        "3x3",
+        "--features",
+        "pixel_*",
     )
     assert code == 0, err
     page = embedded((tmp_path / "birds.html").read_text())
@@ -774,7 +902,9 @@ def test_images_are_those_of_their_rows(command, visit, tmp_path, rng):
                 assert int(np.argmax(alike)) == row
                 assert alike[row] > 0.999
             assert screen["tile"].startswith(f"Row {screen['row']}: ")
-            near = [re.fullmatch(r"Row (\d+), labelled (\w+)", text).groups() for text in screen["near"]]
+            near = [
+                re.fullmatch(r"Row (\d+), labelled (\w+)", text).groups() for text in screen["near"]
+            ]
             assert all(table.frame.at[int(row), "size"] == label for row, label in near)
 
 
@@ -825,7 +955,14 @@ def test_a_review_of_rows_with_a_label(command, visit, tmp_path, rng):
         zip(drawn.tolist(), results.given[drawn], strict=True)
     )
     code, _, err = command(
-        "detect", "birds.csv", "-t", "size", "--review", f"review-12-seed{seed}.csv", "-o", "suspects.csv"
+        "detect",
+        "birds.csv",
+        "-t",
+        "size",
+        "--review",
+        f"review-12-seed{seed}.csv",
+        "-o",
+        "suspects.csv",
     )
     assert code == 0, err
 
@@ -833,13 +970,20 @@ def test_a_review_of_rows_with_a_label(command, visit, tmp_path, rng):
 def test_one_class(visit, tmp_path, rng):
     """An audit refuses one class; a page of one still opens."""
     audit = made_up(rng, 40, 6, ["Small"])
-    rows = Rows(rng.normal(size=(44, 3)), "size", numbers=np.delete(np.arange(44), [0, 3, 9, 20]), of_rows=44)
+    rows = Rows(
+        rng.normal(size=(44, 3)),
+        "size",
+        numbers=np.delete(np.arange(44), [0, 3, 9, 20]),
+        of_rows=44,
+    )
     (tmp_path / "birds.html").write_text(render_report(audit, rows))
     page = embedded((tmp_path / "birds.html").read_text())
     browser = visit(tmp_path / "birds.html")
     numbers = np.delete(np.arange(44), [0, 3, 9, 20])
     screens = browser.execute_script(READ_LIST, 6)
-    assert [screen["row"] for screen in screens] == page["row"] == numbers[audit.suspects()].tolist()
+    assert (
+        [screen["row"] for screen in screens] == page["row"] == numbers[audit.suspects()].tolist()
+    )
     for labeled, screen in zip(audit.suspects().tolist(), screens, strict=True):
         assert screen["verdict"] == f"Labelled Small {DASH} in doubt"
         assert screen["buttons"] == expected_buttons("Small", None)
@@ -851,7 +995,9 @@ def test_one_class(visit, tmp_path, rng):
 
 
 def test_the_list_without_scripts_and_the_table_name_rows_of_the_file(command, tmp_path, rng):
-    """Identical rows with another label are named by their rows of the file, in the page and in what detect writes."""
+    """Identical rows with another label are named by their rows of the file, in the page and in
+    what detect writes.
+    """
     table = make_table(rng, missing=18, copies=8)
     table.frame.to_csv(tmp_path / "birds.csv", index=False)
     assert command("report", "birds.csv", "-t", "size", "-o", "birds.html")[0] == 0
@@ -859,7 +1005,9 @@ def test_the_list_without_scripts_and_the_table_name_rows_of_the_file(command, t
     page = embedded((tmp_path / "birds.html").read_text())
     reasons = dict(zip(page["row"], page["why"], strict=True))
     with open(tmp_path / "suspects.csv", newline="") as file:
-        reasons_in_table = {int(r["row"]): r["why"] for r in csv.DictReader(file) if r["status"] == "suspect"}
+        reasons_in_table = {
+            int(r["row"]): r["why"] for r in csv.DictReader(file) if r["status"] == "suspect"
+        }
     results, n_named = results_of(table), 0
     for row, reason in [*reasons.items(), *reasons_in_table.items()]:
         assert reason == results.why(row)
@@ -867,12 +1015,18 @@ def test_the_list_without_scripts_and_the_table_name_rows_of_the_file(command, t
             n_named += 1
             twin_row, label = int(named.group(1)), named.group(2)
             assert table.frame.at[twin_row, "size"] == label
-            assert table.frame.drop(columns="size").loc[twin_row].equals(table.frame.drop(columns="size").loc[row])
+            assert (
+                table.frame.drop(columns="size")
+                .loc[twin_row]
+                .equals(table.frame.drop(columns="size").loc[row])
+            )
     assert n_named
 
 
 def test_names_of_rows_and_rows_decided_before(command, visit, tmp_path, rng):
-    """Rows are named by their ids; a second page counts all rows without a label, and lists those still open."""
+    """Rows are named by their ids; a second page counts all rows without a label, and lists those
+    still open.
+    """
     table = make_table(rng, missing=18)
     names = [f"bird-{7 * row}" for row in range(len(table.frame))]
     table.frame.insert(0, "name", names)
@@ -886,13 +1040,18 @@ def test_names_of_rows_and_rows_decided_before(command, visit, tmp_path, rng):
     for tab, count in (("labels", len(page["row"])), ("unlabelled", n_missing)):
         open_tab(browser, tab)
         for k, screen in enumerate(browser.execute_script(READ_LIST, count)):
-            assert screen["head"] == f"{names[screen['row']]} · row {screen['row']} · {k + 1} of {count}"
+            assert (
+                screen["head"]
+                == f"{names[screen['row']]} · row {screen['row']} · {k + 1} of {count}"
+            )
             rows = [names.index(name) for name in screen["columns"][1:]]
             _, *labels = (text.lstrip("✓= ") for text in screen["labels"])
             assert labels == table.frame.loc[rows, "size"].tolist()
     decide(browser, [("unlabelled", n_missing)], names.__getitem__)
     records = exported(browser, tmp_path)
-    assert {row: record["id"] for row, record in records.items()} == {row: names[row] for row in table.missing}
+    assert {row: record["id"] for row, record in records.items()} == {
+        row: names[row] for row in table.missing
+    }
     code, _, err = command("apply", "decisions.csv", "birds.csv", "-o", "clean.csv")
     assert code == 0, err
 

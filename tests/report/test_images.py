@@ -23,7 +23,9 @@ def write_image(path, size):
 def test_image_files_are_embedded_and_others_are_not(rng, tmp_path):
     (tmp_path / "good.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
     (tmp_path / "secret.png").write_text("not an image")
-    names = np.array([("good.png", "secret.png", "absent.png", "\0")[i % 4] for i in range(40)], dtype=object)
+    names = np.array(
+        [("good.png", "secret.png", "absent.png", "\0")[i % 4] for i in range(40)], dtype=object
+    )
     audit = made_up(rng, 40, 40, ["a", "b"])
     page = render_report(audit, Rows(image_names=names, image_folder=tmp_path))
     pictures = embedded(page)["pictures"]
@@ -84,8 +86,16 @@ def test_images_stay_below_the_folder(tmp_path):
         (folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
     (inside / "link.png").symlink_to(outside / "a.png")
     (inside / "round").symlink_to(inside / "round")
-    names = ["a.png", "more/../a.png", "more/a.png", "../elsewhere/a.png", str(outside / "a.png"), "link.png",
-             "round/a.png", "a\0.png"]  # fmt: skip
+    names = [
+        "a.png",
+        "more/../a.png",
+        "more/a.png",
+        "../elsewhere/a.png",
+        str(outside / "a.png"),
+        "link.png",
+        "round/a.png",
+        "a\0.png",
+    ]
     found = image_files(inside, dict(enumerate(names)))["pictures"]
     assert list(found) == ["0", "1", "2"]
     allowed = image_files(inside, dict(enumerate(names)), tmp_path)["pictures"]
@@ -105,5 +115,7 @@ def test_only_images_of_known_types(tmp_path):
         (tmp_path / f"{i}.png").write_bytes(content)
     found = image_files(tmp_path, {i: f"{i}.png" for i in range(len(contents))})["pictures"]
     assert {row: url[:15] for row, url in found.items()} == {
-        "1": "data:image/webp", "3": "data:image/gif;", "5": "data:image/jpeg"
-    }  # fmt: skip
+        "1": "data:image/webp",
+        "3": "data:image/gif;",
+        "5": "data:image/jpeg",
+    }

@@ -14,7 +14,12 @@ import nearworth as nw
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report, render_review
-from report.test_page import HOSTILE, browser, downloaded, requests  # noqa: F401  (browser is a fixture)
+from report.test_page import (
+    HOSTILE,
+    browser,  # noqa: F401  (a fixture)
+    downloaded,
+    requests,
+)
 from report.test_rules import Page
 from report_pages import embedded, made_up
 
@@ -45,7 +50,9 @@ def test_rows_come_in_the_order_they_were_drawn(rng):
     audit = made_up(rng, 200, 20, HOSTILE)
     content = embedded(page_of(audit, rng, [5, 190, 17]))
     assert content["row"] == [5, 190, 17]
-    assert [content["labels"][code] for code in content["given"]] == audit.given[[5, 190, 17]].tolist()
+    assert [content["labels"][code] for code in content["given"]] == audit.given[
+        [5, 190, 17]
+    ].tolist()
     assert (content["seed"], content["blind"], content["ofRows"]) == (7, False, 200)
 
 
@@ -83,7 +90,9 @@ def test_judging_by_keys(browser, tmp_path, rng):  # noqa: F811
     keys("w")
     assert "4 of 4 judged: 3 wrong" in progress()
     browser.find_element("id", "export").click()
-    assert "--review review-4-seed7.csv" in browser.find_element("css selector", "dialog .code").text
+    assert (
+        "--review review-4-seed7.csv" in browser.find_element("css selector", "dialog .code").text
+    )
     browser.find_element("id", "csv").click()
     with open(downloaded(tmp_path / "review-4-seed7.csv"), newline="") as file:
         exported = list(csv.DictReader(file))
@@ -99,9 +108,9 @@ def test_judging_by_keys(browser, tmp_path, rng):  # noqa: F811
     assert [url for url in requests(browser) if url.startswith(("http", "ws", "ftp"))] == []
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
     unnamed = browser.execute_script(
-        "return [...document.querySelectorAll('button, input, progress, canvas')]"
-        ".filter(e => e.checkVisibility())"
-        ".filter(e => !(e.textContent.trim() || e.ariaLabel || (e.labels && e.labels.length))).length"
+        "return [...document.querySelectorAll('button, input, progress, canvas')].filter(e =>"
+        " e.checkVisibility()).filter(e => !(e.textContent.trim() || e.ariaLabel || (e.labels &&"
+        " e.labels.length))).length"
     )
     assert unnamed == 0
 
@@ -122,7 +131,8 @@ def test_blind_judging_shows_the_evidence_afterwards(browser, tmp_path, rng):  #
     assert row_shown(browser) == 190
     assert "NEAREST ROWS" not in detail()
     browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True},
     )
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
 
@@ -140,7 +150,10 @@ def test_both_pages_have_one_style_and_one_script(browser, tmp_path, rng):  # no
     looks = []
     for page in pages:
         shown = Page(browser, tmp_path, page)
-        look = "(s => [s.fontFamily, s.fontSize, s.backgroundColor, s.borderRadius])(getComputedStyle(%s))"
+        look = (
+            "(s => [s.fontFamily, s.fontSize, s.backgroundColor,"
+            " s.borderRadius])(getComputedStyle(%s))"
+        )
         parts = ("body", ".top", ".brand", "#export", ".verdict", ".cmp .self", ".actions", "kbd")
         looks.append([shown.run(look % f"document.querySelector({part!r})") for part in parts])
     assert looks[0] == looks[1]
@@ -157,10 +170,16 @@ def digits():
 def test_keys_mean_the_same_as_on_the_report(browser, tmp_path, digits):  # noqa: F811
     audit, drawn, rows = digits
     named = {}
-    for name, html in (("report", render_report(audit, rows)), ("review", render_review(audit, rows, drawn, 0))):
+    for name, html in (
+        ("report", render_report(audit, rows)),
+        ("review", render_review(audit, rows, drawn, 0)),
+    ):
         page = Page(browser, tmp_path, html)
         page.click("#help")
-        keys = [[kbd.text for kbd in e.find_elements("css selector", "kbd")] for e in page.all("dialog dt")]
+        keys = [
+            [kbd.text for kbd in e.find_elements("css selector", "kbd")]
+            for e in page.all("dialog dt")
+        ]
         said = [e.text for e in page.all("dialog dd")]
         named[name] = {key: words for group, words in zip(keys, said, strict=True) for key in group}
         page.keys("\ue00c")
@@ -169,10 +188,15 @@ def test_keys_mean_the_same_as_on_the_report(browser, tmp_path, digits):  # noqa
     assert all(named["report"][key] == named["review"][key] for key in same - {"K", "C", "O"})
     assert "keep" in named["report"]["K"]
     assert "keep" in named["review"]["K"]
-    assert {"R", "K", "W", "S", "U", "J", "O", "E", "?"} <= {kbd.text for kbd in page.all(".keys kbd")}  # on the page
+    assert {"R", "K", "W", "S", "U", "J", "O", "E", "?"} <= {
+        kbd.text for kbd in page.all(".keys kbd")
+    }  # on the page
 
     page.keys("k")  # keeps the label, and is no step back
-    assert (page.row(), page.text("#count")) == (drawn[1], "1 of 20 judged: 0 wrong, 1 right, 0 skipped")
+    assert (page.row(), page.text("#count")) == (
+        drawn[1],
+        "1 of 20 judged: 0 wrong, 1 right, 0 skipped",
+    )
     page.keys("jj")
     assert page.row() == drawn[3]
     page.keys("J")
@@ -185,7 +209,9 @@ def test_keys_mean_the_same_as_on_the_report(browser, tmp_path, digits):  # noqa
 
 def test_a_wrong_row_may_be_given_its_label(browser, tmp_path, digits):  # noqa: F811
     audit, drawn, rows = digits
-    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     page = Page(browser, tmp_path, render_review(audit, rows, drawn, 0))
     other = str((int(audit.given[drawn[0]]) + 1) % 10)
     page.keys("o")
@@ -194,7 +220,10 @@ def test_a_wrong_row_may_be_given_its_label(browser, tmp_path, digits):  # noqa:
     assert page.row() == drawn[1]
     page.keys("ws")
     made = page.saved(name="review-20-seed0")
-    assert [(made[row]["decision"], made[row]["label"]) for row in drawn[:2]] == [("wrong", other), ("wrong", "")]
+    assert [(made[row]["decision"], made[row]["label"]) for row in drawn[:2]] == [
+        ("wrong", other),
+        ("wrong", ""),
+    ]
     assert page.all("#list .item") == []  # one row at a time
     assert len(page.all(".pair canvas")) == 2
 
@@ -204,7 +233,9 @@ def test_rows_judged_wrong_come_first_and_ask_for_a_label(browser, tmp_path, dig
     audit.review_sample(20)
     right = np.sort(drawn)[5:]
     judged = audit.reviewed(drawn, ~np.isin(drawn, right))
-    judged = replace(judged, quality=np.where(judged.quality < 0.5, 0.0, judged.quality))  # others look as bad
+    judged = replace(
+        judged, quality=np.where(judged.quality < 0.5, 0.0, judged.quality)
+    )  # others look as bad
     content = embedded(render_report(judged, rows))
     assert content["wasWrong"] == content["row"][:5]
     assert sorted(content["wasWrong"]) == np.sort(drawn)[:5].tolist()
@@ -224,7 +255,9 @@ def test_rows_judged_wrong_come_first_and_ask_for_a_label(browser, tmp_path, dig
 
 def test_of_two_classes_a_wrong_row_has_the_other(browser, tmp_path, rng):  # noqa: F811
     audit = made_up(rng, 200, 20, ["a", "b"])
-    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     page = Page(browser, tmp_path, page_of(audit, rng, [5, 190]))
     page.keys("wr")
     made = page.saved(name="review-2-seed7")

@@ -1,4 +1,6 @@
-"""The rules of the page, each in a real browser: keys, undo, bulk, sample, empty states, wording, export."""
+"""The rules of the page, each in a real browser: keys, undo, bulk, sample, empty states, wording,
+export.
+"""
 
 from __future__ import annotations
 
@@ -85,9 +87,13 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def show(browser, tmp_path):
-    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
     browser.get_log("browser")
-    yield lambda audit, rows, **selection: Page(browser, tmp_path, render_report(audit, rows, selection))
+    yield lambda audit, rows, **selection: Page(
+        browser, tmp_path, render_report(audit, rows, selection)
+    )
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
@@ -108,7 +114,12 @@ def table(show, rng):
     """Thirty listed rows of three classes, with a number and a word each."""
     audit = made_up(rng, 200, 30, ["a", "b", "c"])
     words = np.array(["red", "blue"], dtype=object)[np.arange(200) % 2]
-    return show(audit, Rows(rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200) * 10, "colour": words}))
+    return show(
+        audit,
+        Rows(
+            rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200) * 10, "colour": words}
+        ),
+    )
 
 
 def test_a_key_is_the_first_letter_of_the_word_on_its_button(images, digits):
@@ -116,16 +127,29 @@ def test_a_key_is_the_first_letter_of_the_word_on_its_button(images, digits):
     first = audit.suspects()[:4].tolist()
     buttons = images.all("#actions button")
     assert [b.text.replace("\n", " ") for b in buttons] == [
-        f"Change to {audit.suggested[first[0]]} C", f"Keep {audit.given[first[0]]} K", "Delete row D", "Skip S"
-    ]  # fmt: skip
-    assert all(b.text[0] == b.text[-1] == b.get_attribute("aria-keyshortcuts").upper() for b in buttons)
+        f"Change to {audit.suggested[first[0]]} C",
+        f"Keep {audit.given[first[0]]} K",
+        "Delete row D",
+        "Skip S",
+    ]
+    assert all(
+        b.text[0] == b.text[-1] == b.get_attribute("aria-keyshortcuts").upper() for b in buttons
+    )
     assert len(images.all("#actions .solid")) == 1
     images.keys("ckds")
     assert images.row() == audit.suspects()[4]  # after each decision the next open row
-    assert [s.text for s in images.all("#inner .stamp")] == ["Changed", "Kept", "Deleted", "Skipped"]
+    assert [s.text for s in images.all("#inner .stamp")] == [
+        "Changed",
+        "Kept",
+        "Deleted",
+        "Skipped",
+    ]
     assert images.text("#count") == f"4 of {len(audit.suspects())} decided"
     assert images.text("#export") == "Export 4"
-    assert images.one("#meter").get_attribute("aria-label") == "1 changed, 1 kept, 1 deleted, 1 skipped"
+    assert (
+        images.one("#meter").get_attribute("aria-label")
+        == "1 changed, 1 kept, 1 deleted, 1 skipped"
+    )
     made = images.saved()
     assert [made[row]["decision"] for row in first] == ["relabel", "confirm", "remove", "skip"]
 
@@ -193,9 +217,14 @@ def test_undo_goes_to_the_row_whatever_hides_it(table):
 def test_bulk_is_of_open_listed_rows_and_one_step(table):
     first = table.row()
     table.keys("d")
-    label = table.run("document.querySelector('select[aria-label=\"Given label\"]').options[1].text")
+    label = table.run(
+        "document.querySelector('select[aria-label=\"Given label\"]').options[1].text"
+    )
     listed = int(re.search(r"\((\d+)\)", label).group(1))
-    choose = "const s = document.querySelector('select[aria-label=\"Given label\"]'); s.selectedIndex = 1;"
+    choose = (
+        "const s = document.querySelector('select[aria-label=\"Given label\"]'); s.selectedIndex"
+        " = 1;"
+    )
     table.browser.execute_script(choose + "s.dispatchEvent(new Event('change'))")
     assert table.text("#count") == f"{listed} of 30 listed"
     n_open = int(re.search(r"\d+", table.text("#bulk")).group())
@@ -215,7 +244,9 @@ def test_bulk_is_of_open_listed_rows_and_one_step(table):
 
 def test_nothing_listed_nothing_to_decide(show, rng):
     page = show(made_up(rng, 60, 0, ["a", "b"]), Rows(rng.normal(size=(60, 2))))
-    assert page.text("#inner").startswith("No label looks wrong. That is good news, not a proof: see About")
+    assert page.text("#inner").startswith(
+        "No label looks wrong. That is good news, not a proof: see About"
+    )
     assert not page.all("#actions button")
     page.keys("ckds")
     page.keys("e")
@@ -225,9 +256,10 @@ def test_nothing_listed_nothing_to_decide(show, rng):
 
 def test_an_empty_list_says_why(show, rng):
     page = show(made_up(rng, 60, 5, ["a", "b"]), Rows(rng.normal(size=(60, 2))), max_fdr=0.001)
-    assert page.text("#inner") == (
-        "No row is listed. No list can promise at most 0.1 % false alarms here: --fraction 0.05 lists the worst; "
-        "a review of 100 rows says how many are wrong."
+    assert (
+        page.text("#inner")
+        == "No row is listed. No list can promise at most 0.1 % false alarms here: --fraction 0.05"
+        " lists the worst; a review of 100 rows says how many are wrong."
     )
 
 
@@ -303,7 +335,10 @@ def test_differences_from_the_row_are_marked(table):
 def test_shared_words_are_marked(show, rng):
     audit = made_up(rng, 100, 5, ["a", "b"])
     animals = np.array(["zebra", "tiger", "otter", "horse"], dtype=object)[np.arange(100) % 4]
-    said = np.array([f"Yesterday we saw one {a} running very quickly past our house." for a in animals], dtype=object)
+    said = np.array(
+        [f"Yesterday we saw one {a} running very quickly past our house." for a in animals],
+        dtype=object,
+    )
     page = show(audit, Rows(rng.normal(size=(100, 2)), cells={"said": said, "n": np.arange(100)}))
     assert page.one(".pair .prose").text == said[page.row()]
     for _ in range(5):
@@ -341,9 +376,14 @@ def test_many_classes(show, rng):
     assert not page.all(".matrix")
     pairs = page.all(".cols > .card:last-child tbody tr")
     assert len(pairs) == 20
-    given, suggested = page.text(".cols > .card:last-child tbody th"), page.text(".cols > .card:last-child tbody td")
+    given, suggested = (
+        page.text(".cols > .card:last-child tbody th"),
+        page.text(".cols > .card:last-child tbody td"),
+    )
     pairs[0].find_element("css selector", "button").click()
-    assert {item.text.split("\n")[0] for item in page.all(".item .labels")} == {f"{given}→{suggested}"}
+    assert {item.text.split("\n")[0] for item in page.all(".item .labels")} == {
+        f"{given}→{suggested}"
+    }
 
 
 def test_a_number_of_the_matrix_lists_its_rows(images, digits):
@@ -368,15 +408,20 @@ def test_numbers_as_targets(show, rng):
     audit = nw.audit_labels(X, y, 10, task="regression")
     page = show(audit, Rows(X, "price"))
     row = page.row()
-    assert page.text(".verdict").startswith(f"Given {y[row]:,.0f} \N{EN DASH} rows like it are near ")
+    assert page.text(".verdict").startswith(
+        f"Given {y[row]:,.0f} \N{EN DASH} rows like it are near "
+    )
     suggested = page.text(".verdict .new")
     assert re.fullmatch(r"\d{2,3},\d00", suggested)
     assert "Rows like it mostly lie between" in page.text(".why")
     assert page.one(".strip svg").get_attribute("aria-label").endswith(f"typical {suggested}")
     assert page.text("#tab-classes") == "Distribution"
-    assert page.text("#headline") == f"About {audit.n_errors.estimate:.0f} of 400 targets look wrong."
+    assert (
+        page.text("#headline") == f"About {audit.n_errors.estimate:.0f} of 400 targets look wrong."
+    )
     ends = (
-        f"At least {int(audit.n_errors.lower)}, at most {int(np.ceil(audit.n_errors.upper))} if right targets scatter"
+        f"At least {int(audit.n_errors.lower)}, at most {int(np.ceil(audit.n_errors.upper))} if"
+        " right targets scatter"
     )
     assert page.text("#subline").startswith(ends)
     page.keys("c")
@@ -393,10 +438,15 @@ def test_numbers_as_targets(show, rng):
 
 def test_the_summary_says_how_many_of_those_listed_are_likely_wrong(show, rng):
     for n_suspects, said in ((0, "None is"), (1, "1 is"), (3, "3 are")):
-        audit = replace(made_up(rng, 90, n_suspects, ["a", "b"]), n_errors=ErrorCount(None, 0.0, 60.0))
+        audit = replace(
+            made_up(rng, 90, n_suspects, ["a", "b"]), n_errors=ErrorCount(None, 0.0, 60.0)
+        )
         page = show(audit, Rows(rng.normal(size=(90, 2))))
         assert page.text("#headline") == "At most 60 of 90 labels look wrong."
-        assert f"{said} more likely wrong than right; the 50 most doubtful are listed." in page.text("#subline")
+        assert (
+            f"{said} more likely wrong than right; the 50 most doubtful are listed."
+            in page.text("#subline")
+        )
 
 
 def test_the_sample_is_judged_blind_and_its_range_is_the_headline(images):
@@ -415,7 +465,10 @@ def test_the_sample_is_judged_blind_and_its_range_is_the_headline(images):
     images.keys("d")
     assert images.text("#sample") == "Go on: 20 of 100 reviewed"
     low, high = 0.0088 * 1198, 0.2361 * 1198  # Wilson: 1 of 20
-    assert images.text("#headline") == f"Between {int(low)} and {int(high) + 1} of 1,198 labels are wrong."
+    assert (
+        images.text("#headline")
+        == f"Between {int(low)} and {int(high) + 1} of 1,198 labels are wrong."
+    )
     images.keys("u")
     assert images.text("#headline").endswith("look wrong.")
     images.browser.refresh()
@@ -433,7 +486,10 @@ def test_keys_of_the_review_work_in_the_sample(images, digits):
     drawn = images.run("JSON.parse(document.getElementById('data').textContent).sample")
     images.keys("rw")
     assert images.text("#count") == "2 of 100 decided"
-    assert images.one("#meter").get_attribute("aria-label") == "0 changed, 1 kept, 0 deleted, 0 skipped, 1 wrong"
+    assert (
+        images.one("#meter").get_attribute("aria-label")
+        == "0 changed, 1 kept, 0 deleted, 0 skipped, 1 wrong"
+    )
     images.keys("?")
     assert {"R", "W"} <= {kbd.text for kbd in images.all("dialog dt kbd")}
     images.keys(ESCAPE)
@@ -456,12 +512,18 @@ def test_what_is_listed_is_said(show, rng):
     about = lambda page: (page.click("#tab-about"), page.text("#panel"))[1]  # noqa: E731
     assert "Listed: more likely wrong than right." in about(show(audit, Rows()))
     more = replace(audit, n_errors=ErrorCount(None, 0.0, 30.0))
-    assert "Listed: the most doubtful rows, 20 of 30 more likely wrong than right." in about(show(more, Rows()))
+    assert "Listed: the most doubtful rows, 20 of 30 more likely wrong than right." in about(
+        show(more, Rows())
+    )
     none = replace(more, quality=np.maximum(audit.quality, 0.6))
     assert "Listed: the most doubtful rows, 0 of 30 more likely" in about(show(none, Rows()))
     page = show(replace(none, n_errors=ErrorCount(None, 0.0, 1.0)), Rows())
-    assert "None is more likely wrong than right; the most doubtful one is listed." in page.text("#subline")
-    assert "Listed: none." in about(show(replace(none, n_errors=ErrorCount(None, 0.0, 0.0)), Rows()))
+    assert "None is more likely wrong than right; the most doubtful one is listed." in page.text(
+        "#subline"
+    )
+    assert "Listed: none." in about(
+        show(replace(none, n_errors=ErrorCount(None, 0.0, 0.0)), Rows())
+    )
 
 
 def test_bulk_decisions_do_not_count_as_a_review(images):
@@ -504,7 +566,10 @@ def test_what_a_screen_reader_needs(table):
     table.keys(UP + "J" + "J")
     assert chosen() == "item-0"
     option = table.one("#item-1")
-    values = [option.get_attribute(name) for name in ("role", "aria-posinset", "aria-setsize", "aria-selected")]
+    values = [
+        option.get_attribute(name)
+        for name in ("role", "aria-posinset", "aria-setsize", "aria-selected")
+    ]
     assert values == ["option", "2", "30", "false"]
     table.browser.execute_script("document.getElementById('tab-labels').focus()")
     table.keys(RIGHT)
@@ -513,10 +578,14 @@ def test_what_a_screen_reader_needs(table):
     assert table.one("#toast").get_attribute("aria-live") == "polite"
     for tab in ("map", "classes", "about", "labels"):
         table.click(f"#tab-{tab}")
-        assert table.run(
-            "[...document.querySelectorAll('button, input, select, textarea, svg[role=img], canvas')]"
-            ".filter(e => !(e.textContent.trim() || e.ariaLabel || (e.labels && e.labels.length))).length"
-        ) == 0  # fmt: skip
+        assert (
+            table.run(
+                "[...document.querySelectorAll('button, input, select, textarea, svg[role=img],"
+                " canvas')].filter(e => !(e.textContent.trim() || e.ariaLabel || (e.labels &&"
+                " e.labels.length))).length"
+            )
+            == 0
+        )
 
 
 def test_keys_are_listed(table):
@@ -553,17 +622,25 @@ def test_light_and_dark(table):
     assert paper() == dark
     table.click("#theme")
     assert paper() == light
-    assert not re.search(r"light-dark\(|color-mix\(", table.run("document.querySelector('style').textContent")[2000:])
+    assert not re.search(
+        r"light-dark\(|color-mix\(", table.run("document.querySelector('style').textContent")[2000:]
+    )
 
 
 def test_on_a_phone_list_and_row_are_two_screens(table):
     table.browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True},
     )
     table.browser.refresh()
-    seen = lambda: (table.one("#list").is_displayed(), table.one("#detail").is_displayed())  # noqa: E731
+
+    def seen():
+        return table.one("#list").is_displayed(), table.one("#detail").is_displayed()
+
     assert seen() == (True, False)
-    table.run("document.getElementById('item-1').click()")  # it is drawn anew when the size has settled
+    table.run(
+        "document.getElementById('item-1').click()"
+    )  # it is drawn anew when the size has settled
     assert seen() == (False, True)
     solid, page = table.one("#actions .solid").rect, table.one("#actions").rect
     assert solid["width"] > 0.9 * page["width"]
@@ -571,7 +648,9 @@ def test_on_a_phone_list_and_row_are_two_screens(table):
     assert seen() == (False, True)
     table.keys("o")
     focused = table.browser.switch_to.active_element
-    table.browser.execute_script("dispatchEvent(new Event('resize'))")  # as when the keyboard comes up
+    table.browser.execute_script(
+        "dispatchEvent(new Event('resize'))"
+    )  # as when the keyboard comes up
     time.sleep(0.2)
     assert table.browser.switch_to.active_element == focused
     table.click(".backer")
@@ -583,18 +662,24 @@ def test_on_paper(show, rng):
     page.keys("k")
     page.browser.execute_script("dispatchEvent(new Event('beforeprint'))")
     assert len(page.all("#printed tbody tr")) == 300
-    lines = page.run("[...document.querySelectorAll('#printed tbody tr:first-child td')].map((c) => c.textContent)")
+    lines = page.run(
+        "[...document.querySelectorAll('#printed tbody tr:first-child td')].map((c) =>"
+        " c.textContent)"
+    )
     assert lines[4] == "Kept"
-    assert page.run("document.querySelector('#printed h2').textContent") == "Labels, 400 rows, the first 300 of them"
+    assert (
+        page.run("document.querySelector('#printed h2').textContent")
+        == "Labels, 400 rows, the first 300 of them"
+    )
 
 
 def test_a_row_on_the_map_is_opened(images):
     images.click("#tab-map")
     row, x, y = images.run(
-        "(() => { const d = JSON.parse(document.getElementById('data').textContent);"
-        "const c = document.querySelector('.mapbox canvas');"
-        "const W = c.clientWidth, H = c.clientHeight, wide = Math.min(W - 80, (H - 80) * 1.5), [x, y] = d.place[5];"
-        "return [d.row[5], (W - wide) / 2 + x / 1000 * wide - W / 2, 40 + (1 - y / 1000) * (H - 80) - H / 2]; })()"
+        "(() => { const d = JSON.parse(document.getElementById('data').textContent);const c ="
+        " document.querySelector('.mapbox canvas');const W = c.clientWidth, H = c.clientHeight,"
+        " wide = Math.min(W - 80, (H - 80) * 1.5), [x, y] = d.place[5];return [d.row[5], (W - wide)"
+        " / 2 + x / 1000 * wide - W / 2, 40 + (1 - y / 1000) * (H - 80) - H / 2]; })()"
     )
     from selenium.webdriver import ActionChains
 
@@ -608,7 +693,12 @@ def test_a_row_on_the_map_is_opened(images):
 def test_a_browser_without_memory_says_so(table):
     table.browser.execute_cdp_cmd(
         "Page.addScriptToEvaluateOnNewDocument",
-        {"source": "if (location.hash === '#full') Storage.prototype.setItem = () => { throw new Error('full'); }"},
+        {
+            "source": (
+                "if (location.hash === '#full') Storage.prototype.setItem = () => { throw new"
+                " Error('full'); }"
+            )
+        },
     )
     assert not table.one("#storage").is_displayed()
     table.browser.get(table.browser.current_url + "#full")
@@ -650,7 +740,9 @@ def apply_decisions(decisions, train, output):
 
 def test_decisions_are_what_apply_reads(show, tmp_path, digits):
     data, audit = digits
-    write_columns({f"p{i}": data.X[:, i] for i in range(64)} | {"digit": data.y}, str(tmp_path / "train.csv"))
+    write_columns(
+        {f"p{i}": data.X[:, i] for i in range(64)} | {"digit": data.y}, str(tmp_path / "train.csv")
+    )
     page = show(audit, Rows(X=data.X, target="digit"))
     first = page.row()
     page.keys("cks")
@@ -658,18 +750,28 @@ def test_decisions_are_what_apply_reads(show, tmp_path, digits):
         made = page.saved(kind)
         assert [record["decision"] for record in made.values()].count("relabel") == 1
         assert {int(record["of_rows"]) for record in made.values()} == {len(data.y)}
-        apply_decisions(tmp_path / f"decisions.{kind}", tmp_path / "train.csv", tmp_path / f"{kind}.cleaned.csv")
+        apply_decisions(
+            tmp_path / f"decisions.{kind}", tmp_path / "train.csv", tmp_path / f"{kind}.cleaned.csv"
+        )
         expected = data.y.copy()
         expected[first] = audit.suggested[first]
-        assert read(tmp_path / f"{kind}.cleaned.csv").table["digit"].to_pylist() == expected.tolist()
+        assert (
+            read(tmp_path / f"{kind}.cleaned.csv").table["digit"].to_pylist() == expected.tolist()
+        )
 
 
 def test_exported_ids_are_checked(show, tmp_path, digits):
     data, audit = digits
     first = audit.suspects()[0]
     ids = np.array([f"=digit {i}, 'x'" for i in range(len(data.y))], dtype=object)
-    write_columns({"a": data.X[:, 0], "digit": data.y, "name": pa.array(ids)}, str(tmp_path / "train.csv"))
-    turned = {"a": data.X[:, 0], "digit": data.y, "name": pa.array(ids[::-1])}  # each label where it was
+    write_columns(
+        {"a": data.X[:, 0], "digit": data.y, "name": pa.array(ids)}, str(tmp_path / "train.csv")
+    )
+    turned = {
+        "a": data.X[:, 0],
+        "digit": data.y,
+        "name": pa.array(ids[::-1]),
+    }  # each label where it was
     write_columns(turned, str(tmp_path / "turned.csv"))
     page = show(audit, Rows(X=data.X, target="digit", id_name="name", ids=ids))
     page.keys("c")
@@ -685,10 +787,17 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
     """Copies, outliers and leaks: clicked, read, decided, exported and applied."""
     X = rng.normal(size=(120, 6))
     X[7] = 40.0
-    X, y = np.concatenate([X, X[:3]]), np.concatenate([(X[:, 0] > 0).astype(int), (X[:3, 0] > 0).astype(int)])
+    X, y = (
+        np.concatenate([X, X[:3]]),
+        np.concatenate([(X[:, 0] > 0).astype(int), (X[:3, 0] > 0).astype(int)]),
+    )
     y[122] = 1 - y[2]
     found = nw.scan(X, y, np.concatenate([X[20:22], rng.normal(size=(30, 6))]), np.arange(32) % 2)
-    page = Page(browser, tmp_path, render_report(found.labels, Rows(X=X, source="a.csv"), {}, found.findings()))
+    page = Page(
+        browser,
+        tmp_path,
+        render_report(found.labels, Rows(X=X, source="a.csv"), {}, found.findings()),
+    )
     tabs = [tab.text.split()[0] for tab in page.all("#tabs [role=tab]")]
     assert tabs[:4] == ["Labels", "Duplicates", "Outliers", "Leakage"]
     assert "Also: 6 copies, 1 outlier and 2 rows shared" in page.text("#subline")
@@ -698,7 +807,9 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
     assert "there more than once" in page.text(".verdict")
     page.keys("kdkkd")  # 0 kept, 120 deleted, 1 kept, 121 kept, 2 deleted
     assert page.row() == 122
-    assert "They disagree: 0 and 1." in page.text(".why") or "They disagree: 1 and 0." in page.text(".why")
+    assert "They disagree: 0 and 1." in page.text(".why") or "They disagree: 1 and 0." in page.text(
+        ".why"
+    )
     page.click("#tab-outliers")
     assert page.row() == 7
     assert "far from every other row" in page.text(".verdict")
@@ -723,13 +834,22 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
 def without_labels(rng, n=6):
     """Rows without a label, which look like the second class."""
     near, suggested = rng.integers(0, 200, (n, 10)), np.array(["b"] * n, dtype=object)
-    return Suggestions(np.arange(200, 200 + n), suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10)))
+    return Suggestions(
+        np.arange(200, 200 + n), suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10))
+    )
 
 
 def test_rows_without_a_label_are_a_list_of_their_own(show, rng):
     audit = made_up(rng, 200, 30, ["a", "b", "c"])
-    rows = Rows(rng.normal(size=(206, 2)), "kind", cells={"size": np.arange(206)}, numbers=np.arange(200),
-                of_rows=206, unlabelled=without_labels(rng), judged=[1, 2])  # fmt: skip
+    rows = Rows(
+        rng.normal(size=(206, 2)),
+        "kind",
+        cells={"size": np.arange(206)},
+        numbers=np.arange(200),
+        of_rows=206,
+        unlabelled=without_labels(rng),
+        judged=[1, 2],
+    )
     page = show(audit, rows)
     assert "2 rows were judged before and are not asked again." in page.text("#subline")
     assert "6 rows have no label." in page.text("#subline")
@@ -742,35 +862,63 @@ def test_rows_without_a_label_are_a_list_of_their_own(show, rng):
     page.keys("ckd")
     made = page.saved()
     assert [(m["given"], m["decision"], m["label"], m["found_as"]) for m in made.values()] == [
-        ("", "relabel", "b", "unlabelled"), ("", "confirm", "", "unlabelled"), ("", "remove", "", "unlabelled")
-    ]  # fmt: skip
+        ("", "relabel", "b", "unlabelled"),
+        ("", "confirm", "", "unlabelled"),
+        ("", "remove", "", "unlabelled"),
+    ]
     assert list(made) == [200, 201, 202]
     page.click("#tab-map")  # they have no place there
     assert page.all(".mapbox canvas")
 
 
 def test_the_accessibility_tree_has_names_and_states(table):
-    """What Chromium tells a screen reader: every control has a name, the list its place, the toast is announced."""
+    """What Chromium tells a screen reader: every control has a name, the list its place, the toast
+    is announced.
+    """
     browser = table.browser
     browser.execute_cdp_cmd("Accessibility.enable", {})
     try:
-        nodes = [n for n in browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"] if not n["ignored"]]
+        nodes = [
+            n
+            for n in browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+            if not n["ignored"]
+        ]
     finally:
         browser.execute_cdp_cmd("Accessibility.disable", {})
     role = lambda node: node["role"]["value"]  # noqa: E731
-    named = ("button", "tab", "option", "listbox", "combobox", "textbox", "searchbox", "image", "region", "article")
+    named = (
+        "button",
+        "tab",
+        "option",
+        "listbox",
+        "combobox",
+        "textbox",
+        "searchbox",
+        "image",
+        "region",
+        "article",
+    )
     assert [role(n) for n in nodes if role(n) in named and not n["name"].get("value")] == []
-    one = {name: [n for n in nodes if role(n) == name] for name in ("tablist", "listbox", "main", "banner", "article")}
+    one = {
+        name: [n for n in nodes if role(n) == name]
+        for name in ("tablist", "listbox", "main", "banner", "article")
+    }
     assert {name: len(found) for name, found in one.items()} == dict.fromkeys(one, 1)
     assert sum(role(n) == "status" for n in nodes) >= 2
-    selected = [n for n in nodes if role(n) == "option" and {"selected": True} in [
-        {p["name"]: p["value"].get("value")} for p in n["properties"]]]  # fmt: skip
+    selected = [
+        n
+        for n in nodes
+        if role(n) == "option"
+        and {"selected": True} in [{p["name"]: p["value"].get("value")} for p in n["properties"]]
+    ]
     assert len([n for n in selected if n["name"]["value"] not in ("Surest first",)]) >= 1
     assert sum(role(n) == "heading" for n in nodes) >= 2
 
 
 def test_a_large_matrix_has_all_the_room(show, rng):
-    page = show(made_up(rng, 520, 60, [chr(65 + i) for i in range(26)]), Rows(rng.normal(size=(520, 2))))
+    page = show(
+        made_up(rng, 520, 60, [chr(65 + i) for i in range(26)]), Rows(rng.normal(size=(520, 2)))
+    )
     page.click("#tab-classes")
     matrix, box = page.one(".matrix").rect, page.one(".cols > .card:last-child").rect
     assert matrix["width"] <= box["width"]
@@ -779,5 +927,7 @@ def test_a_large_matrix_has_all_the_room(show, rng):
 
 def test_texts_that_no_two_rows_share_are_not_marked(show, rng):
     names = np.array([f"name {i}" for i in range(100)], dtype=object)
-    page = show(made_up(rng, 100, 5, ["a", "b"]), Rows(rng.normal(size=(100, 2)), cells={"name": names}))
+    page = show(
+        made_up(rng, 100, 5, ["a", "b"]), Rows(rng.normal(size=(100, 2)), cells={"name": names})
+    )
     assert not page.all(".cmp .far")

@@ -17,7 +17,9 @@ RULES = ("ranking", "cluster", "lower-cluster")
 
 
 def lower_cluster_by_definition(values):
-    """The best of all ways to make two clusters, in exact fractions; of equally good ones the smallest lower one."""
+    """The best of all ways to make two clusters, in exact fractions; of equally good ones the
+    smallest lower one.
+    """
     exact = [Fraction(value) for value in values]
 
     def spread(part):
@@ -93,7 +95,9 @@ def test_ranking_is_the_papers(rng):
 
 def test_ties_with_the_threshold_are_never_flagged():
     values = np.array([0.0, 1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
-    found = detect(values, "ranking", fraction=0.3)  # three asked for; the third ties with the threshold
+    found = detect(
+        values, "ranking", fraction=0.3
+    )  # three asked for; the third ties with the threshold
     assert (found.threshold, found.indices.tolist()) == (1.0, [0])
     found = detect([-1.0, 0.0, 1.0, 100.0], "cluster")  # the middle one is the lower centre itself
     assert (found.threshold, found.indices.tolist()) == (0.0, [0])
@@ -124,7 +128,9 @@ def test_two_rows():
     assert detect([2.0, 1.0], "lower-cluster").indices.tolist() == [1]
     assert len(detect([2.0, 1.0], "cluster")) == 0  # a single row is its own centre
     assert detect([2.0, 1.0], "ranking", fraction=0.5).indices.tolist() == [1]
-    assert len(detect([0.1, 0.1, 0.1, 5.0], "cluster")) == 0  # three times 0.1 has a rounded mean above 0.1
+    assert (
+        len(detect([0.1, 0.1, 0.1, 5.0], "cluster")) == 0
+    )  # three times 0.1 has a rounded mean above 0.1
 
 
 def test_valuation_detects(rng):

@@ -18,7 +18,10 @@ from nearworth.results.owners import OwnerValue, OwnerValues
 def owners_of(totals):
     overall = sum(totals.values())
     return OwnerValues(
-        {name: OwnerValue(total, math.nan, total / overall, 1, total, total) for name, total in totals.items()}
+        {
+            name: OwnerValue(total, math.nan, total / overall, 1, total, total)
+            for name, total in totals.items()
+        }
     )
 
 
@@ -39,11 +42,17 @@ def test_payments_add_up_to_the_cent(rng):
             for cent, total in zip(paid, totals.values(), strict=True):
                 assert abs(cent - 100 * budget * max(total, 0.0) / positive) < 1
         if sum(totals.values()) > 1e-3 * max(map(abs, totals.values())):
-            assert sum(in_cents(owners_of(totals).payments(budget, negative="charge"))) == round(100 * budget)
+            assert sum(in_cents(owners_of(totals).payments(budget, negative="charge"))) == round(
+                100 * budget
+            )
 
 
 def test_the_left_over_cents_go_to_the_largest_remainders():
-    assert owners_of({"a": 1.0, "b": 1.0, "c": 1.0}).payments(1) == {"a": 0.34, "b": 0.33, "c": 0.33}
+    assert owners_of({"a": 1.0, "b": 1.0, "c": 1.0}).payments(1) == {
+        "a": 0.34,
+        "b": 0.33,
+        "c": 0.33,
+    }
     assert owners_of({"a": 1.0, "b": 2.0}).payments(0.01) == {"a": 0.0, "b": 0.01}
     assert owners_of({"a": 1.0, "b": 5.0}).payments(Decimal("0.05")) == {"a": 0.01, "b": 0.04}
 
@@ -81,20 +90,36 @@ def test_the_analyst_is_paid_by_the_composite_game(problem):
     expected = np.zeros(4)
     for point, label in zip(Q, q, strict=True):
         game = utility_function(
-            "classification", "original", ((X - point) ** 2).sum(1).tolist(), y.tolist(), label, 2, 2
+            "classification",
+            "original",
+            ((X - point) ** 2).sum(1).tolist(),
+            y.tolist(),
+            label,
+            2,
+            2,
         )
         rows = [np.flatnonzero(names == name).tolist() for name in "abc"]
 
         def with_analyst(members, rows=rows, game=game):
-            return game(tuple(sorted(i for o in members if o < 3 for i in rows[o]))) if 3 in members else 0
+            return (
+                game(tuple(sorted(i for o in members if o < 3 for i in rows[o])))
+                if 3 in members
+                else 0
+            )
 
         expected += defined_values(with_analyst, 4, "shapley") / 2
     paid = owners.payments(1000, negative="charge", analyst=True)
     assert list(paid) == ["a", "b", "c", "analyst"]
     np.testing.assert_allclose(list(paid.values()), 1000 * expected / expected.sum(), atol=0.01)
     assert sum(in_cents(paid)) == 100_000
-    composite = nw.KNNShapley(2, utility="original", semivalue="composite").fit(X, y).value_owners(names, Q, q)
-    np.testing.assert_allclose([value.total for value in composite.values()], expected[:3], atol=1e-13)
+    composite = (
+        nw.KNNShapley(2, utility="original", semivalue="composite")
+        .fit(X, y)
+        .value_owners(names, Q, q)
+    )
+    np.testing.assert_allclose(
+        [value.total for value in composite.values()], expected[:3], atol=1e-13
+    )
     for other in (composite, pickle.loads(pickle.dumps(owners)), est.value(Q, q).sum_by(names)):
         with pytest.raises(ValueError, match="analyst=True needs"):
             other.payments(1000, analyst=True)
@@ -122,11 +147,18 @@ def test_two_periods_compared(problem):
     est = nw.KNNShapley(2).fit(X, y)
     earlier = OwnerValues.from_json(est.value_owners(names, Q, q).to_json())
     assert est.value_owners(names, Q, q).compare(earlier).reasons == []
-    later = nw.KNNShapley(3).fit(X[2:], y[2:]).value_owners(np.where(names == "c", "d", names)[2:], Q[:1], q[:1])
+    later = (
+        nw.KNNShapley(3)
+        .fit(X[2:], y[2:])
+        .value_owners(np.where(names == "c", "d", names)[2:], Q[:1], q[:1])
+    )
     changes = later.compare(earlier)
     assert {owner: change.status for owner, change in changes.items()} == {
-        "a": "stayed", "b": "stayed", "c": "withdrew", "d": "joined",
-    }  # fmt: skip
+        "a": "stayed",
+        "b": "stayed",
+        "c": "withdrew",
+        "d": "joined",
+    }
     assert (changes["a"].before.n_rows, changes["a"].now.n_rows) == (3, 1)
     assert changes["d"].before.total == 0.0
     told = " ".join(changes.reasons)
@@ -140,7 +172,11 @@ def test_owners_that_are_numbers_are_the_same_owners_in_a_file(problem):
     X, y, _, Q, q = problem
     owners = nw.KNNShapley(2).fit(X, y).value_owners(np.arange(8) % 3, Q, q)
     changes = owners.compare(OwnerValues.from_json(owners.to_json()))
-    assert {owner: change.status for owner, change in changes.items()} == {0: "stayed", 1: "stayed", 2: "stayed"}
+    assert {owner: change.status for owner, change in changes.items()} == {
+        0: "stayed",
+        1: "stayed",
+        2: "stayed",
+    }
 
 
 def test_what_is_not_known_is_no_number_in_json(problem):
@@ -158,7 +194,9 @@ def test_a_statement_names_the_rules_of_its_payment(problem):
     X, y, names, Q, q = problem
     owners = nw.KNNShapley(2).fit(X, y).value_owners(names, Q, q)
     assert owners.statement("a", 50)["payment_rules"] == {"negative": "zero", "analyst": False}
-    assert "negative charge, analyst True" in str(owners.statement("a", 50, negative="charge", analyst=True))
+    assert "negative charge, analyst True" in str(
+        owners.statement("a", 50, negative="charge", analyst=True)
+    )
 
 
 def test_amounts_that_floats_cannot_tell_to_the_cent():
@@ -174,7 +212,11 @@ def test_the_page_of_many_owners_is_made_at_once(monkeypatch):
     from nearworth.report.page import render_statements
 
     owners, calls, payments = owners_of({f"o{i}": 1.0 for i in range(50)}), [], OwnerValues.payments
-    monkeypatch.setattr(OwnerValues, "payments", lambda *given, **rules: calls.append(1) or payments(*given, **rules))
+    monkeypatch.setattr(
+        OwnerValues,
+        "payments",
+        lambda *given, **rules: calls.append(1) or payments(*given, **rules),
+    )
     assert "Statement for o49" in render_statements(owners, "train.csv", 100, {})
     assert len(calls) == 1
 
@@ -182,17 +224,22 @@ def test_the_page_of_many_owners_is_made_at_once(monkeypatch):
 def test_validation_rows_that_are_training_rows_are_warned_of(rng):
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
     with pytest.warns(UserWarning, match="40 of 40 rows are training rows too") as told:
-        nw.KNNShapley(2).fit(X, y).value_owners(np.arange(60) % 3, X[:40], y[:40]).payments(1, analyst=True)
+        nw.KNNShapley(2).fit(X, y).value_owners(np.arange(60) % 3, X[:40], y[:40]).payments(
+            1, analyst=True
+        )
     assert len(told) == 1
 
 
 @pytest.mark.parametrize(
-    "owners", [[7, "7", 7, "7", "a", "a"], ["b\n", r"b\n", "a", "a", "a", "a"], [True, "True", *"aabb"]]
+    "owners",
+    [[7, "7", 7, "7", "a", "a"], ["b\n", r"b\n", "a", "a", "a", "a"], [True, "True", *"aabb"]],
 )
 def test_owners_that_print_alike_are_refused(owners):
     labels = np.array(owners, dtype=object)
     est = nw.KNNShapley(2).fit(np.arange(6.0)[:, None], [0, 1, 0, 1, 0, 1])
-    with pytest.raises(ValueError, match="^owner_of_row: .* print alike. Write them alike if they are the same"):
+    with pytest.raises(
+        ValueError, match="^owner_of_row: .* print alike. Write them alike if they are the same"
+    ):
         est.value_owners(labels, [[0.5]], [0])
     with pytest.raises(ValueError, match="^owner_of_row: .* print alike"):
         est.plan(3, owner_of_row=labels)

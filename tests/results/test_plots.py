@@ -10,7 +10,9 @@ import pytest
 import nearworth as nw
 from nearworth.results.plots import plot_values
 
-matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'nearworth[plot]'")
+matplotlib = pytest.importorskip(
+    "matplotlib", reason="matplotlib is not installed: pip install 'nearworth[plot]'"
+)
 matplotlib.use("Agg")
 from matplotlib import colors, pyplot  # noqa: E402
 
@@ -36,7 +38,9 @@ def check(ax):
     assert ax.get_xlabel()
     assert ax.get_ylabel()
     bars = {(patch.get_facecolor(), patch.get_hatch()) for patch in ax.patches}
-    assert len({hatch for _, hatch in bars}) == len(bars)  # no two kinds of bars differ by colour alone
+    assert len({hatch for _, hatch in bars}) == len(
+        bars
+    )  # no two kinds of bars differ by colour alone
     tones = sorted(lightness(colour) for colour, _ in bars)
     assert all(high - low > 0.3 for low, high in zip(tones, tones[1:], strict=False))
     assert all(lightness(line.get_color()) < 0.5 for line in ax.lines)  # dark enough on white
@@ -46,14 +50,18 @@ def test_values(valuation):
     ax = valuation.plot()
     check(ax)
     assert sum(patch.get_height() for patch in ax.patches) == 60
-    edges = [patch.get_x() for patch in ax.patches] + [patch.get_x() + patch.get_width() for patch in ax.patches]
+    edges = [patch.get_x() for patch in ax.patches] + [
+        patch.get_x() + patch.get_width() for patch in ax.patches
+    ]
     assert np.abs(edges).min() == pytest.approx(0, abs=1e-12)  # no bar across zero
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert texts[0] == f"below zero: {(valuation.values < 0).sum()} rows"
     assert "the other rows" in ax.get_xlabel()
 
 
-@pytest.mark.parametrize("values", [[0.0], [1.0, 1.0], [-2.0, -1.0], [1e-300, 2e-300], [0.0, 0.0, 5.0]])
+@pytest.mark.parametrize(
+    "values", [[0.0], [1.0, 1.0], [-2.0, -1.0], [1e-300, 2e-300], [0.0, 0.0, 5.0]]
+)
 def test_few_or_equal_values(values):
     ax = plot_values(np.array(values), "value")
     check(ax)

@@ -1,6 +1,8 @@
-"""Sums over validation points: right, steady against rounding, blind to points of weight zero; and parts of them.
+"""Sums over validation points: right, steady against rounding, blind to points of weight zero; and
+parts of them.
 
-Parts give the same bits in any order and grouping, hold no point twice, and are read from files whole or not at all.
+Parts give the same bits in any order and grouping, hold no point twice, and are read from files
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -34,10 +36,14 @@ def test_weights_of_zero_do_not_move_the_centre(rng):
     weights = np.array([1.0, 0, 2, 0, 0, 1])
     moments = summed(values[1:2], weights[1:2]).moments() + summed(values, weights).moments()
     assert (moments.count, moments.positive) == (7, 3)
-    np.testing.assert_allclose(moments.centre, (weights**2 @ values) / (weights**2).sum(), rtol=1e-12)
+    np.testing.assert_allclose(
+        moments.centre, (weights**2 @ values) / (weights**2).sum(), rtol=1e-12
+    )
 
 
-@pytest.mark.parametrize("parameters", [{}, {"task": "regression"}, {"n_candidates": 9}, {"aggregate": "sum"}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"task": "regression"}, {"n_candidates": 9}, {"aggregate": "sum"}]
+)
 def test_a_point_of_weight_zero_is_as_if_it_were_not_there(parameters, rng):
     """Also where it comes first, and where its own values are enormous."""
     X, y, X_val = rng.normal(size=(40, 2)), rng.integers(0, 3, 40), rng.normal(size=(90, 2))
@@ -47,10 +53,15 @@ def test_a_point_of_weight_zero_is_as_if_it_were_not_there(parameters, rng):
         y_val[[0, 40]] = 1e6
     there = weights > 0
     est = nw.KNNShapley(3, standard_errors=True, **parameters).fit(X, y)
-    found, expected = est.value(X_val, y_val, weights), est.value(X_val[there], y_val[there], weights[there])
+    found, expected = (
+        est.value(X_val, y_val, weights),
+        est.value(X_val[there], y_val[there], weights[there]),
+    )
     for name in ("values", "standard_errors", "lower", "upper"):
         scale = np.abs(getattr(expected, name)).max()
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=1e-13 * scale)
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(expected, name), rtol=0, atol=1e-13 * scale
+        )
     owners = np.arange(40) % 3
     np.testing.assert_allclose(
         [row.standard_error for row in found.sum_by(owners).values()],
@@ -93,7 +104,9 @@ def parts(rng, n_points, spread=True, origin=None, n_train=5):
     made = []
     for number, start in enumerate(range(0, n_points, CHUNK)):
         part = nw.Partial(origin)
-        part.add_leaf(number, summed(values[start : start + CHUNK], weights[start : start + CHUNK], spread))
+        part.add_leaf(
+            number, summed(values[start : start + CHUNK], weights[start : start + CHUNK], spread)
+        )
         made.append(part)
     return made
 
@@ -110,7 +123,10 @@ def test_any_order_and_any_grouping_bit_for_bit(n_points, rng):
     pieces = parts(rng, n_points)
     expected = pieces[0].merge(pieces[1:]).finish()
     for _ in range(10):
-        groups = [[pieces[i] for i in group] for group in np.array_split(rng.permutation(len(pieces) - 1), 3)]
+        groups = [
+            [pieces[i] for i in group]
+            for group in np.array_split(rng.permutation(len(pieces) - 1), 3)
+        ]
         merged = [group[0].merge(group[1:]) for group in groups if group]
         merged = [merged[i] for i in rng.permutation(len(merged))]
         same(pieces[-1].merge(merged).finish(), expected)
@@ -142,9 +158,14 @@ def test_work_in_order_keeps_few_nodes(rng):
 def test_nothing_is_added_twice(rng):
     partial = nw.Partial()
     for n_points in (CHUNK, 3):
-        number, leaf = partial.n_points // CHUNK, summed(rng.normal(size=(n_points, 3)), np.ones(n_points))
+        number, leaf = (
+            partial.n_points // CHUNK,
+            summed(rng.normal(size=(n_points, 3)), np.ones(n_points)),
+        )
         partial.add_leaf(number, leaf)
-        with pytest.raises(ValueError, match=f"points {number * CHUNK} to .* are in more than one part"):
+        with pytest.raises(
+            ValueError, match=f"points {number * CHUNK} to .* are in more than one part"
+        ):
             partial.add_leaf(number, leaf)
 
 
@@ -183,7 +204,9 @@ def test_no_point_is_counted_twice(rng):
     whole = a.merge([b])
     for inside in (a, b, whole, whole.merge([c, d])):
         for first, second in ((whole, inside), (inside, whole)):
-            with pytest.raises(ValueError, match=r"Validation points \d+ to \d+ are in more than one part"):
+            with pytest.raises(
+                ValueError, match=r"Validation points \d+ to \d+ are in more than one part"
+            ):
                 first.merge(second)
     assert whole.merge(c).ranges == [(0, 192)]
     assert a.merge(c).ranges == [(0, 64), (128, 192)]
@@ -239,7 +262,9 @@ def test_files_that_do_not_fit_are_refused(rng, tmp_path):
     pieces = parts(rng, 3 * CHUNK + 10)
     pieces[0].merge(pieces[1:]).save(path)
     description, arrays = read_archive(path, "part", lambda *read: read)
-    first, second, opened = description["sums"]  # two leaves in one node, the third alone, and the short one
+    first, second, opened = description[
+        "sums"
+    ]  # two leaves in one node, the third alone, and the short one
     assert (first[0], second[0], opened[0]) == (0, 2, 3)
     changes = [
         {"sums": [first, first]},
@@ -254,7 +279,9 @@ def test_files_that_do_not_fit_are_refused(rng, tmp_path):
     ]
     for change in changes:
         write_archive(path, "part", {**description, **change}, arrays)
-        with pytest.raises(ValueError, match="is not a part saved by nearworth, or it is damaged: "):
+        with pytest.raises(
+            ValueError, match="is not a part saved by nearworth, or it is damaged: "
+        ):
             nw.Partial.load(path)
     for name in ("0-total", "2-centre", "3-shift"):
         write_archive(path, "part", description, {**arrays, name: np.ones(4)})

@@ -10,7 +10,9 @@ import pytest
 from nearworth.results.typical_error import ENTRIES, TypicalError, estimate_error, sample_sizes
 
 
-@pytest.mark.parametrize(("n_all", "n_kept", "size"), [(7, 4, 3), (7, 5, 5), (6, 6, 3), (6, 6, 6), (7, 3, 3)])
+@pytest.mark.parametrize(
+    ("n_all", "n_kept", "size"), [(7, 4, 3), (7, 5, 5), (6, 6, 3), (6, 6, 6), (7, 3, 3)]
+)
 def test_the_mean_over_all_samples_is_the_mean_square(rng, n_all, n_kept, size):
     kept, found = rng.normal(size=(2, n_all, 4)) + 0.5
     if n_kept == n_all:

@@ -23,7 +23,12 @@ from nearworth._common.frames import index_to_bytes
 
 @pytest.fixture
 def problem(rng):
-    return rng.normal(size=(80, 2)), rng.integers(0, 3, 80), rng.normal(size=(150, 2)), rng.integers(0, 3, 150)
+    return (
+        rng.normal(size=(80, 2)),
+        rng.integers(0, 3, 80),
+        rng.normal(size=(150, 2)),
+        rng.integers(0, 3, 150),
+    )
 
 
 @pytest.fixture
@@ -56,7 +61,9 @@ def test_fingerprints_know_data_from_containers(problem):
     def made_from(X, y):
         return nw.KNNShapley().fit(X, y).value(X_val, y_val).origin.training
 
-    assert made_from(X, y) == made_from(np.asfortranarray(X), y.tolist()) == made_from(X.tolist(), y)
+    assert (
+        made_from(X, y) == made_from(np.asfortranarray(X), y.tolist()) == made_from(X.tolist(), y)
+    )
     assert made_from(X, y) != made_from(X + 1e-12, y)
     assert made_from(X, y) != made_from(X, y[::-1])
 
@@ -111,7 +118,9 @@ def test_valuations_on_different_validation_sets_add_up(problem, aggregate, rng)
     np.testing.assert_allclose(added.values, whole.values, rtol=1e-12, atol=1e-16)
     np.testing.assert_allclose(added.standard_errors, whole.standard_errors, rtol=1e-12)
     assert added.n_val == 150
-    single = est.value(X_val[:1], y_val[:1], weights[:1]) + est.value(X_val[1:], y_val[1:], weights[1:])
+    single = est.value(X_val[:1], y_val[:1], weights[:1]) + est.value(
+        X_val[1:], y_val[1:], weights[1:]
+    )
     np.testing.assert_allclose(single.standard_errors, whole.standard_errors, rtol=1e-12)
 
 
@@ -127,7 +136,9 @@ def test_what_does_not_belong_together_does_not_add_up(problem):
     with pytest.raises(ValueError, match="share a validation set"):
         a + nw.KNNShapley(4).fit(X, y).value(X_val, y_val)
     # how it was computed is not what was computed
-    assert (a + nw.KNNShapley(4, max_memory="1GB", n_jobs=1).fit(X, y).value(X_val + 1, y_val)).n_val == 300
+    assert (
+        a + nw.KNNShapley(4, max_memory="1GB", n_jobs=1).fit(X, y).value(X_val + 1, y_val)
+    ).n_val == 300
     by_function = [
         nw.KNNShapley(metric=m).fit(X, y).value(X_val[:5], y_val[:5])
         for m in (lambda a, b: a @ b, lambda a, b: a @ b + 1)
@@ -184,12 +195,15 @@ def test_loading_something_else(tmp_path):
     np.savez(tmp_path / "other.npz", values=np.ones(3))
     with pytest.raises(ValueError, match="is not a valuation saved by nearworth"):
         nw.Valuation.load(tmp_path / "other.npz")
-    np.savez_compressed(tmp_path / "old.npz", description='{"format": "nearworth valuation 1"}', total=np.ones(3))
+    np.savez_compressed(
+        tmp_path / "old.npz", description='{"format": "nearworth valuation 1"}', total=np.ones(3)
+    )
     with pytest.raises(ValueError, match="its arrays claim to be larger than the file"):
         nw.Valuation.load(tmp_path / "old.npz")
     nw.Partial().save(tmp_path / "a.part")
     with pytest.raises(
-        ValueError, match="its format is 'nearworth part 2', this version reads 'nearworth valuation 2'"
+        ValueError,
+        match="its format is 'nearworth part 2', this version reads 'nearworth valuation 2'",
     ):
         nw.Valuation.load(tmp_path / "a.part")
 
@@ -252,7 +266,9 @@ def test_descriptions_that_do_not_fit_are_refused(est, problem, tmp_path):
     ]
     for change in changes:
         write_archive(tmp_path / "v.npz", "valuation", {**description, **change}, arrays)
-        with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged: "):
+        with pytest.raises(
+            ValueError, match="is not a valuation saved by nearworth, or it is damaged: "
+        ):
             nw.Valuation.load(tmp_path / "v.npz")
     for name in arrays:
         less = {other: array for other, array in arrays.items() if other != name}
@@ -260,7 +276,9 @@ def test_descriptions_that_do_not_fit_are_refused(est, problem, tmp_path):
         if name != "total":  # what is there is whole
             assert nw.Valuation.load(tmp_path / "v.npz").n_val == 150
             continue
-        with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged: "):
+        with pytest.raises(
+            ValueError, match="is not a valuation saved by nearworth, or it is damaged: "
+        ):
             nw.Valuation.load(tmp_path / "v.npz")
 
 
@@ -302,7 +320,9 @@ def test_sum_by(est, problem):
     assert sum(row.total for row in table.values()) == pytest.approx(v.values.sum())
     assert sum(row.share for row in table.values()) == pytest.approx(1)
     singles = v.sum_by(np.arange(80))
-    np.testing.assert_allclose([row.standard_error for row in singles.values()], v.standard_errors, rtol=1e-12)
+    np.testing.assert_allclose(
+        [row.standard_error for row in singles.values()], v.standard_errors, rtol=1e-12
+    )
     frame = table.to_frame("pandas")
     assert frame.columns.tolist() == ["owner", "total", "standard_error", "share", "n_rows"]
     assert "ann" in repr(table)
@@ -327,7 +347,10 @@ def test_sum_by_in_self_valuation(problem):
 
 def test_owners_may_be_dates(est, problem):
     dates = np.array(["2024-01-01", "2024-06-01"] * 40, dtype="M8[ns]")
-    assert [str(owner)[:10] for owner in est.value(*problem[2:]).sum_by(dates)] == ["2024-01-01", "2024-06-01"]
+    assert [str(owner)[:10] for owner in est.value(*problem[2:]).sum_by(dates)] == [
+        "2024-01-01",
+        "2024-06-01",
+    ]
 
 
 def test_totals_of_owners_keep_the_certificate(rng):
@@ -373,10 +396,14 @@ def test_indexes_that_files_cannot_hold_are_lost(rng, tmp_path):
 
 def test_an_index_of_another_length_is_no_index_of_these_rows(indexed, tmp_path):
     description, arrays = indexed.to_archive()
-    write_archive(tmp_path / "v.npz", "valuation", description, arrays | index_to_bytes(indexed.index[1:]))
+    write_archive(
+        tmp_path / "v.npz", "valuation", description, arrays | index_to_bytes(indexed.index[1:])
+    )
     with pytest.raises(ValueError, match="its index has 39 labels for 40 rows"):
         nw.Valuation.load(tmp_path / "v.npz")
-    write_archive(tmp_path / "v.npz", "valuation", description, arrays | {"index": arrays["index"][:-50]})
+    write_archive(
+        tmp_path / "v.npz", "valuation", description, arrays | {"index": arrays["index"][:-50]}
+    )
     with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged"):
         nw.Valuation.load(tmp_path / "v.npz")
 
@@ -405,7 +432,10 @@ def test_a_valuation_is_read_as_the_array_of_its_values(indexed):
 
 def test_html_is_inert(rng):
     est = nw.KNNShapley(1).fit(rng.normal(size=(4, 1)), [0, 1, 0, 1])
-    owners, plan = est.value().sum_by(["<script>", "<script>", "&", "&"])._repr_html_(), est.plan(8)._repr_html_()
+    owners, plan = (
+        est.value().sum_by(["<script>", "<script>", "&", "&"])._repr_html_(),
+        est.plan(8)._repr_html_(),
+    )
     assert "&lt;script&gt;" in owners
     assert "<script" not in owners
     assert owners.count("<tr>") == 3

@@ -1,4 +1,6 @@
-"""Digits that a 64-bit float cannot hold: they stay text in every format, and nothing that differs is printed alike."""
+"""Digits that a 64-bit float cannot hold: they stay text in every format, and nothing that differs
+is printed alike.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ def test_long_integers_keep_their_digits(tmp_path, name, first, missing):
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.feather"])
 @pytest.mark.parametrize(
-    ("first", "kind"), [(10**17, pa.int64()), (2**63, pa.uint64()), (LONG, pa.decimal128(38, 0)), (LONG, pa.string())]
+    ("first", "kind"),
+    [(10**17, pa.int64()), (2**63, pa.uint64()), (LONG, pa.decimal128(38, 0)), (LONG, pa.string())],
 )
 def test_columnar_integers_keep_their_digits(tmp_path, name, first, kind):
     ids = [None, *(first + i for i in range(1, N))]
@@ -76,27 +79,51 @@ def test_columnar_integers_keep_their_digits(tmp_path, name, first, kind):
     if pa.types.is_integer(kind):
         column = pa.array(ids, kind)
     path = write(tmp_path / name, {"id": column, "x": pa.array(range(N))})
-    assert [cell and str(cell) for cell in read(path).table["id"].to_pylist()] == [cell and str(cell) for cell in ids]
+    assert [cell and str(cell) for cell in read(path).table["id"].to_pylist()] == [
+        cell and str(cell) for cell in ids
+    ]
 
 
 def test_numbers_stay_numbers_where_floats_hold_them(tmp_path):
-    columns = {"a": [LONG, 1, 2], "b": ["1e300", "-2.5", ""], "c": ["0.12345678901234567890123", "1", "2"]}
+    columns = {
+        "a": [LONG, 1, 2],
+        "b": ["1e300", "-2.5", ""],
+        "c": ["0.12345678901234567890123", "1", "2"],
+    }
     table = read(write(tmp_path / "t.csv", columns)).table
-    assert table.to_pydict() == {"a": [1e20, 1.0, 2.0], "b": [1e300, -2.5, None], "c": [0.12345678901234568, 1.0, 2.0]}
+    assert table.to_pydict() == {
+        "a": [1e20, 1.0, 2.0],
+        "b": [1e300, -2.5, None],
+        "c": [0.12345678901234568, 1.0, 2.0],
+    }
 
 
 def test_a_single_long_number_among_measurements_is_a_measurement():
     cells = [*map(str, np.arange(30.0)), "99999999999999999999"]
     preparer = nw.TablePreparer().fit(pa.table({"x": cells, "y": pa.array(range(31))}))
     assert preparer.describe()[0].startswith("x: number")
-    preparer = nw.TablePreparer().fit(pa.table({"x": [str(LONG + i) for i in range(31)], "y": np.arange(31) % 5}))
+    preparer = nw.TablePreparer().fit(
+        pa.table({"x": [str(LONG + i) for i in range(31)], "y": np.arange(31) % 5})
+    )
     assert "as names and ids have" in preparer.describe()[0]
 
 
 def test_cells_of_identifiers_are_as_they_are_written(tmp_path):
-    columns = {"a": ["007", "7"], "b": ["1.10", "1.1"], "c": [12, "NA"], "d": ["1e3", ""], "e": [-5, 8]}
+    columns = {
+        "a": ["007", "7"],
+        "b": ["1.10", "1.1"],
+        "c": [12, "NA"],
+        "d": ["1e3", ""],
+        "e": [-5, 8],
+    }
     path = write(tmp_path / "t.csv", columns)
-    found = {"a": ["007", "7"], "b": ["1.10", "1.1"], "c": [12, None], "d": ["1e3", None], "e": [-5, 8]}
+    found = {
+        "a": ["007", "7"],
+        "b": ["1.10", "1.1"],
+        "c": [12, None],
+        "d": ["1e3", None],
+        "e": [-5, 8],
+    }
     assert read(path, identifiers=[*columns]).table.to_pydict() == found
     assert read(path).table["a"].to_pylist() == [7, 7]
     (tmp_path / "t.json").write_text('[{"a": 1.10}, {"a": 1.1}]')
@@ -107,7 +134,10 @@ def test_cells_of_identifiers_are_as_they_are_written(tmp_path):
 def test_names_that_would_be_printed_alike_are_refused(tmp_path, name):
     path = write(tmp_path / name, {"owner": [7, "7", 8], "x": [1, 2, 3]})
     assert read(path).table["owner"].to_pylist() == ["7", "7", "8"]
-    with pytest.raises(InputError, match=r"column 'owner' holds '?7'? both as .*Write names of one thing in one way"):
+    with pytest.raises(
+        InputError,
+        match=r"column 'owner' holds '?7'? both as .*Write names of one thing in one way",
+    ):
         read(path, identifiers=["owner"])
 
 
@@ -132,7 +162,9 @@ def test_classes_of_many_digits_are_not_one(labels, task):
 
 
 def test_long_numbers_are_targets_of_regression():
-    targets = TargetReader("regression").read(pa.chunked_array([[str(LONG * i + 1) for i in range(N)]]), "t")
+    targets = TargetReader("regression").read(
+        pa.chunked_array([[str(LONG * i + 1) for i in range(N)]]), "t"
+    )
     assert targets.y.tolist() == [float(LONG * i + 1) for i in range(N)]
 
 
@@ -144,13 +176,18 @@ def test_owners_in_lists_are_not_merged():
 @pytest.mark.parametrize("first", [EXACT, LONG])
 def test_rows_that_differ_in_the_last_digit_have_keys_of_their_own(tmp_path, first):
     columns = {"id": [first, first + 1], "label": ["a", "b"]}
-    keys = [row_keys(read(write(tmp_path / name, columns)), "label", [0, 1]) for name in ("t.csv", "t.jsonl")]
+    keys = [
+        row_keys(read(write(tmp_path / name, columns)), "label", [0, 1])
+        for name in ("t.csv", "t.jsonl")
+    ]
     assert keys[0][0] != keys[0][1]
     assert keys[0] == keys[1]
 
 
 def test_frames_with_integers_beyond_64_bits_or_of_several_types():
-    frame = pd.DataFrame({"x": np.r_[0:10, 50:60], "id": [LONG + i for i in range(20)], "mixed": [1, "a"] * 10})
+    frame = pd.DataFrame(
+        {"x": np.r_[0:10, 50:60], "id": [LONG + i for i in range(20)], "mixed": [1, "a"] * 10}
+    )
     preparer = nw.TablePreparer().fit(frame)
     assert [line.partition(":")[0] for line in preparer.describe()] == ["x", "id", "mixed"]
     assert "as names and ids have" in preparer.describe()[1]

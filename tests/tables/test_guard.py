@@ -1,4 +1,6 @@
-"""The text of cells: found as the csv module finds it, inert in spreadsheets, restored when it is read."""
+"""The text of cells: found as the csv module finds it, inert in spreadsheets, restored when it is
+read.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +49,8 @@ def test_one_cell_changes_and_not_another_byte(rng, tmp_path, mark):
         same = b"".join(replace_cells(path, dialect, column, (), change, len(rows) - 1))
         assert same.decode() == text
         new = b"".join(replace_cells(path, dialect, column, wanted, change, len(rows) - 1)).decode()
-        expected = [[*row[:column], f"new {i}", *row[column + 1 :]] for i, row in enumerate(rows[1:])]
+        expected = [
+            [*row[:column], f"new {i}", *row[column + 1 :]] for i, row in enumerate(rows[1:])
+        ]
         assert [row for row in csv.reader(io.StringIO(new, newline="")) if row][1:] == expected
         assert list(given.values()) == [row[column] for row in rows[1:]]

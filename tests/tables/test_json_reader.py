@@ -1,4 +1,6 @@
-"""JSON as programs write it, and as it should not be: a table of all cells, or a line that says what is wrong."""
+"""JSON as programs write it, and as it should not be: a table of all cells, or a line that says
+what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,10 @@ def test_what_is_no_table_is_refused(parse, tmp_path, content, message):
 
 
 def test_a_column_of_several_types_is_remarked(parse, tmp_path):
-    content = '{"a": 1, "b": [1], "c": 1, "d": [1, "x"]}\n{"a": "x", "b": true, "c": 2, "d": []}\n{"a": {}}\n'
+    content = (
+        '{"a": 1, "b": [1], "c": 1, "d": [1, "x"]}\n{"a": "x", "b": true, "c": 2, "d": []}\n{"a":'
+        " {}}\n"
+    )
     assert parse(content).remarks == tuple(
         f"{tmp_path / 't.jsonl'}: column {words}: read as text"
         for words in (

@@ -39,7 +39,9 @@ def test_an_archive_larger_than_memory(tmp_path, little):
 @pytest.mark.parametrize("shape", [(10**12, 10), (2**62, 2**62)])
 def test_an_array_that_declares_an_enormous_shape(tmp_path, shape):
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": "<f8", "fortran_order": False, "shape": shape}
+    )
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("X.npy", file.getvalue())
     refused(tmp_path / "a.npz", "not of its declared shape")
@@ -54,7 +56,9 @@ def test_a_packed_text_that_never_ends(tmp_path, monkeypatch, name):
     refused(tmp_path / name)
     rng = np.random.default_rng(0)
     rows = "".join(f"{a},{b}\n" for a, b in rng.integers(0, 10**9, (60_000, 2)))
-    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(f"a,b\n{rows}".encode()))  # large, but not suspiciously packed
+    (tmp_path / "b.csv.gz").write_bytes(
+        gzip.compress(f"a,b\n{rows}".encode())
+    )  # large, but not suspiciously packed
     assert read(tmp_path / "b.csv.gz").table.num_rows == 60_000
 
 
@@ -82,16 +86,24 @@ def test_a_workbook_that_declares_an_enormous_sheet(tmp_path):
 
 
 def test_a_column_of_one_value_repeated_beyond_memory(tmp_path, little):
-    pq.write_table(pa.table({"a": pa.array(np.zeros(2_000_000, dtype=np.int8))}), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({"a": pa.array(np.zeros(2_000_000, dtype=np.int8))}), tmp_path / "a.parquet"
+    )
     assert (tmp_path / "a.parquet").stat().st_size < 10_000
     refused(tmp_path / "a.parquet")
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.feather"])
 def test_damaged_tables_are_refused_or_read(tmp_path, rng, name):
-    """Whatever bytes change: a table that can be used, or one line. (A crash would end this process.)"""
+    """Whatever bytes change: a table that can be used, or one line. (A crash would end this
+    process.)
+    """
     texts = [f"text {i}" * (i % 4) for i in range(50)]
-    columns = {"s": texts, "v": [[1.0] * (i % 3) for i in range(50)], "c": pa.array(["x", "y"] * 25)}
+    columns = {
+        "s": texts,
+        "v": [[1.0] * (i % 3) for i in range(50)],
+        "c": pa.array(["x", "y"] * 25),
+    }
     table = pa.table(columns | {"d": columns["c"].dictionary_encode()})
     write = pq.write_table if name.endswith(".parquet") else feather.write_feather
     write(table, tmp_path / name, compression="lz4" if name.endswith(".feather") else "zstd")

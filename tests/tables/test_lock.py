@@ -49,7 +49,9 @@ def test_threads_take_turns_too(tmp_path):
         for _ in range(10):
             with locked(path):
                 number = int(path.read_text())
-                write_bytes(str(path), lambda file, number=number: file.write(str(number + 1).encode()))
+                write_bytes(
+                    str(path), lambda file, number=number: file.write(str(number + 1).encode())
+                )
 
     threads = [threading.Thread(target=count) for _ in range(3)]
     for thread in threads:
@@ -65,7 +67,9 @@ def test_a_lock_that_is_held_is_an_error_that_names_the_file(tmp_path, monkeypat
     with locked(path), pytest.raises(InputError) as refused, locked(path):
         pass
     message = str(refused.value)
-    assert message.startswith(f"{path}: could not be changed: another process has held it for 0.2 seconds")
+    assert message.startswith(
+        f"{path}: could not be changed: another process has held it for 0.2 seconds"
+    )
     assert str(tmp_path / ".kept.json.lock") in message
     with locked(path):  # it is free again
         pass
@@ -91,6 +95,9 @@ def test_the_lock_of_a_process_that_died_is_taken_over(tmp_path):
 
 def test_a_folder_that_cannot_be_written_to(tmp_path):
     path = Path(tmp_path / "none" / "kept.json")
-    with pytest.raises(InputError, match=r"kept.json: could not be written: there is no folder"), locked(path):
+    with (
+        pytest.raises(InputError, match=r"kept.json: could not be written: there is no folder"),
+        locked(path),
+    ):
         pass
     assert os.listdir(tmp_path) == []

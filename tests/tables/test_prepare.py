@@ -15,7 +15,9 @@ MIXED = {
     "size": [1.0, 2.0, 3.0, 6.0],
     "colour": ["red", "blue", "red", "green"],
     "sold": [True, False, True, True],
-    "day": np.array(["2024-01-01", "2024-01-03", "2024-01-02", "2024-01-05"], dtype="datetime64[ms]"),
+    "day": np.array(
+        ["2024-01-01", "2024-01-03", "2024-01-02", "2024-01-05"], dtype="datetime64[ms]"
+    ),
     "vector": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]],
     "same": [7, 7, 7, 7],
 }
@@ -25,7 +27,16 @@ def test_mixed_columns_become_what_one_expects():
     preparer = nw.TablePreparer()
     matrix = preparer.fit_transform(pa.table(MIXED))
     names = preparer.get_feature_names_out().tolist()
-    assert names == ["size", "colour=blue", "colour=green", "colour=red", "sold", "day", "vector[0]", "vector[1]"]
+    assert names == [
+        "size",
+        "colour=blue",
+        "colour=green",
+        "colour=red",
+        "sold",
+        "day",
+        "vector[0]",
+        "vector[1]",
+    ]
     sizes = np.array(MIXED["size"])
     np.testing.assert_allclose(matrix[:, 0], (sizes - sizes.mean()) / sizes.std())
     np.testing.assert_array_equal(matrix[:, 1:4], [[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 0]])
@@ -37,18 +48,26 @@ def test_mixed_columns_become_what_one_expects():
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_of_other_libraries(library):
-    frame = pytest.importorskip(library).DataFrame({k: v for k, v in MIXED.items() if k != "vector"})
-    expected = nw.TablePreparer().fit_transform(pa.table({k: v for k, v in MIXED.items() if k != "vector"}))
+    frame = pytest.importorskip(library).DataFrame(
+        {k: v for k, v in MIXED.items() if k != "vector"}
+    )
+    expected = nw.TablePreparer().fit_transform(
+        pa.table({k: v for k, v in MIXED.items() if k != "vector"})
+    )
     np.testing.assert_allclose(nw.TablePreparer().fit_transform(frame), expected)
 
 
 def test_order_of_columns_does_not_matter_but_names_and_types_do():
     preparer = nw.TablePreparer().fit(pa.table(MIXED))
     table = pa.table(MIXED)
-    np.testing.assert_array_equal(preparer.transform(table.select(sorted(MIXED))), preparer.transform(table))
+    np.testing.assert_array_equal(
+        preparer.transform(table.select(sorted(MIXED))), preparer.transform(table)
+    )
     with pytest.raises(InputError, match=r"Missing: \['size'\]; further: \['length'\]"):
         preparer.transform(table.rename_columns(["length", *list(MIXED)[1:]]))
-    with pytest.raises(InputError, match="'size' holds cells of type number in training but text here"):
+    with pytest.raises(
+        InputError, match="'size' holds cells of type number in training but text here"
+    ):
         preparer.transform(pa.table(MIXED | {"size": ["a", "b", "c", "d"]}))
     with pytest.raises(InputError, match=r"Missing: \[\]; further: \['extra'\]"):
         preparer.transform(pa.table(MIXED | {"extra": [1, 2, 3, 4]}))
@@ -57,8 +76,13 @@ def test_order_of_columns_does_not_matter_but_names_and_types_do():
 
 
 def test_missing_values_are_named_or_filled():
-    table = pa.table({"a": [1.0, None, 3.0, 8.0], "b": ["x", "y", "", "x"], "c": [1.0, 2.0, float("nan"), 4.0]})
-    with pytest.raises(InputError, match=r"missing or infinite values in column 'a', 'b', 'c' at row 1, 2 \(0-based\)"):
+    table = pa.table(
+        {"a": [1.0, None, 3.0, 8.0], "b": ["x", "y", "", "x"], "c": [1.0, 2.0, float("nan"), 4.0]}
+    )
+    with pytest.raises(
+        InputError,
+        match=r"missing or infinite values in column 'a', 'b', 'c' at row 1, 2 \(0-based\)",
+    ):
         nw.TablePreparer(strict=True).fit(table)
     preparer = nw.TablePreparer()
     matrix = preparer.fit_transform(table)
@@ -67,7 +91,9 @@ def test_missing_values_are_named_or_filled():
     assert matrix[1, 0] == pytest.approx((3 - known.mean()) / known.std())
     assert "b=" in preparer.get_feature_names_out()
     with pytest.raises(InputError, match="missing"):
-        nw.TablePreparer(strict=True).fit(pa.table({"a": [1.0, 2.0]})).transform(pa.table({"a": [1.0, None]}))
+        nw.TablePreparer(strict=True).fit(pa.table({"a": [1.0, 2.0]})).transform(
+            pa.table({"a": [1.0, None]})
+        )
 
 
 def test_medians_fill_what_only_later_rows_miss():
@@ -81,7 +107,10 @@ def test_medians_fill_what_only_later_rows_miss():
     ("column", "message"),
     [
         ([f"name {i}" for i in range(100)], "--id"),
-        ([f"a long sentence about the thing number {i % 60} that goes on" for i in range(100)], "--ignore 'bad'"),
+        (
+            [f"a long sentence about the thing number {i % 60} that goes on" for i in range(100)],
+            "--ignore 'bad'",
+        ),
         ([f"town {i % 60}" for i in range(100)], "--max-categories"),
         ([float("inf"), *range(99)], "infinite values in column 'bad' at row 0"),
         ([[1.0]] * 99 + [[1.0, 2.0]], "row 99 holds 2 numbers where others hold 1"),
@@ -91,13 +120,19 @@ def test_medians_fill_what_only_later_rows_miss():
 )
 def test_columns_without_a_distance_are_refused_with_advice(column, message):
     with pytest.raises(InputError, match=message):
-        nw.TablePreparer(strict=True).fit_transform(pa.table({"good": list(range(100)), "bad": column}))
+        nw.TablePreparer(strict=True).fit_transform(
+            pa.table({"good": list(range(100)), "bad": column})
+        )
     good = np.random.default_rng(0).normal(size=100)
-    assert np.isfinite(nw.TablePreparer().fit_transform(pa.table({"good": good, "bad": column}))).all()
+    assert np.isfinite(
+        nw.TablePreparer().fit_transform(pa.table({"good": good, "bad": column}))
+    ).all()
 
 
 def test_what_categories_hide_is_told():
-    preparer = nw.TablePreparer().fit(pa.table({"ward": ["A", "B", "", "A"] * 2, "grade": ["1", "A"] * 4}))
+    preparer = nw.TablePreparer().fit(
+        pa.table({"ward": ["A", "B", "", "A"] * 2, "grade": ["1", "A"] * 4})
+    )
     ward, grade = preparer.describe()
     assert ward == "ward: 3 categories (missing is one of them), one 0/1 column each"
     assert grade == "grade: 2 categories, one 0/1 column each"
@@ -106,7 +141,9 @@ def test_what_categories_hide_is_told():
 
 
 def test_huge_and_tiny_numbers_stay_finite():
-    matrix = nw.TablePreparer().fit_transform(pa.table({"a": [1e300, -1e300, 0.0], "b": [1e-300, 2e-300, 3e-300]}))
+    matrix = nw.TablePreparer().fit_transform(
+        pa.table({"a": [1e300, -1e300, 0.0], "b": [1e-300, 2e-300, 3e-300]})
+    )
     assert np.isfinite(matrix).all()
     np.testing.assert_allclose(matrix.std(axis=0), 1)
 
@@ -117,7 +154,9 @@ def test_nothing_to_compare_by():
 
 
 def test_empty_lists_are_left_out_but_one_is_refused():
-    nothing = nw.TablePreparer().fit(pa.table({"a": [1, 2], "e": pa.array([[], []], pa.list_(pa.float64()))}))
+    nothing = nw.TablePreparer().fit(
+        pa.table({"a": [1, 2], "e": pa.array([[], []], pa.list_(pa.float64()))})
+    )
     assert nothing.describe()[1] == "e: left out: every cell is empty"
     with pytest.raises(InputError, match="row 1 holds 0 numbers where others hold 2"):
         nw.TablePreparer(strict=True).fit_transform(pa.table({"e": [[1.0, 2.0], []]}))
@@ -127,12 +166,17 @@ def test_the_index_of_pandas_is_no_column():
     frame = pd.DataFrame({"a": [1.0, 2.0, 4.0]}, index=pd.Index([7, 8, 9], name="patient"))
     preparer = nw.TablePreparer().fit(frame)
     assert preparer.feature_names_in_.tolist() == ["a"]
-    np.testing.assert_array_equal(preparer.transform(frame.set_axis([1, "b", (2,)])), preparer.transform(frame))
+    np.testing.assert_array_equal(
+        preparer.transform(frame.set_axis([1, "b", (2,)])), preparer.transform(frame)
+    )
 
 
 def test_matrices_in_cells_are_embeddings():
     table = pa.table({"image": [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]})
-    assert nw.TablePreparer().fit_transform(table).tolist() == [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
+    assert nw.TablePreparer().fit_transform(table).tolist() == [
+        [1.0, 2.0, 3.0, 4.0],
+        [5.0, 6.0, 7.0, 8.0],
+    ]
 
 
 def test_free_text_of_which_rows_share_one_word_is_left_out():

@@ -32,7 +32,11 @@ def write(tmp_path, name, content):
         ("pipe.csv", "a|b\n1|x\n", {"a": [1], "b": ["x"]}),
         ("latin.csv", "a,b\n1,Köln\n".encode("latin-1"), {"a": [1], "b": ["Köln"]}),
         ("windows.csv", "a,b\n1,it\u2019s\n".encode("cp1252"), {"a": [1], "b": ["it\u2019s"]}),
-        ("breaks.csv", 'a,b\n1,"x\ny, z"\n2,"say ""hi"""\n', {"a": [1, 2], "b": ["x\ny, z", 'say "hi"']}),
+        (
+            "breaks.csv",
+            'a,b\n1,"x\ny, z"\n2,"say ""hi"""\n',
+            {"a": [1, 2], "b": ["x\ny, z", 'say "hi"']},
+        ),
         ("crlf.csv", "a,b\r\n1,x\r\n", {"a": [1], "b": ["x"]}),
         ("one.csv", "a\n1\n2\n", {"a": [1, 2]}),
         ("unicode.csv", "名前,b\n猫,1\n", {"名前": ["猫"], "b": [1]}),
@@ -73,7 +77,13 @@ def test_files_that_are_no_table_are_named(tmp_path, name, content, message):
 def test_repeated_and_blank_names_are_made_distinct(tmp_path):
     path = write(tmp_path, "twice.csv", "a,,a,,a.1\n1,2,3,4,5\n")
     data = read(path)
-    assert data.table.to_pydict() == {"a": [1], "unnamed": [2], "a.2": [3], "unnamed.1": [4], "a.1": [5]}
+    assert data.table.to_pydict() == {
+        "a": [1],
+        "unnamed": [2],
+        "a.2": [3],
+        "unnamed.1": [4],
+        "a.1": [5],
+    }
     assert "'a', 'unnamed' occurs more than once" in data.remarks[0]
 
 
@@ -89,7 +99,11 @@ def test_excel(tmp_path, monkeypatch):
     for row in (["a", None, "label"], [1, "x", "cat"], [2.5, 3, "dog"], [None, None, None]):
         book.active.append(row)
     book.save(path)
-    assert read(path).table.to_pydict() == {"a": [1, 2.5], "unnamed": ["x", "3"], "label": ["cat", "dog"]}
+    assert read(path).table.to_pydict() == {
+        "a": [1, 2.5],
+        "unnamed": ["x", "3"],
+        "label": ["cat", "dog"],
+    }
 
 
 def test_directories_and_absent_files(tmp_path):

@@ -39,10 +39,17 @@ def test_numbers(cells, expected):
 @pytest.mark.parametrize(
     "cells",
     [
-        ["12 kg", "3 g"], ["192.168.1.1", "10.0.0.1"], ["1.2.3", "1.2.4"], ["1,2,3", "4,5,6"], ["--5", "--6"],
-        ["A12", "B7"], ["1 Main Street", "2 Main Street"], ["555-1234", "555-9999"], ["10:30 left", "11:40 left"],
+        ["12 kg", "3 g"],
+        ["192.168.1.1", "10.0.0.1"],
+        ["1.2.3", "1.2.4"],
+        ["1,2,3", "4,5,6"],
+        ["--5", "--6"],
+        ["A12", "B7"],
+        ["1 Main Street", "2 Main Street"],
+        ["555-1234", "555-9999"],
+        ["10:30 left", "11:40 left"],
     ],
-)  # fmt: skip
+)
 def test_other_texts_with_digits_stay_text(cells):
     assert read(*cells) == cells
 
@@ -54,7 +61,10 @@ def test_other_texts_with_digits_stay_text(cells):
         (["12/31/2020", "01/02/2021"], [datetime(2020, 12, 31), datetime(2021, 1, 2)]),
         (["01/02/2021", "03/04/2021"], [datetime(2021, 2, 1), datetime(2021, 4, 3)]),
         (["31.12.20", "1.2.21"], [datetime(2020, 12, 31), datetime(2021, 2, 1)]),
-        (["12/31/2020 10:00 PM", "1/2/2021 9:15 AM"], [datetime(2020, 12, 31, 22), datetime(2021, 1, 2, 9, 15)]),
+        (
+            ["12/31/2020 10:00 PM", "1/2/2021 9:15 AM"],
+            [datetime(2020, 12, 31, 22), datetime(2021, 1, 2, 9, 15)],
+        ),
         (
             ["2020-12-31T10:00:00.5Z", "2021-01-01T10:00:00+01:00"],
             [datetime(2020, 12, 31, 10), datetime(2021, 1, 1, 10)],
@@ -76,7 +86,13 @@ def test_the_order_of_a_date_is_said():
 def test_lists_and_nothing():
     assert read("Yes", "no", "None", "yes") == ["Yes", "no", None, "yes"]
     assert read("[0.1, 2]", "[3 4]", "") == [[0.1, 2.0], [3.0, 4.0], None]
-    assert read("a", " ? ", "-", "unknown", "nan", na_values=["Unknown"]) == ["a", None, None, None, None]
+    assert read("a", " ? ", "-", "unknown", "nan", na_values=["Unknown"]) == [
+        "a",
+        None,
+        None,
+        None,
+        None,
+    ]
     numbers = pa.chunked_array([[1.0, -999.0, float("inf"), float("nan")]])
     assert find_reader(numbers, ["-999"])(numbers).to_pylist() == [1.0, None, None, None]
 
@@ -88,23 +104,34 @@ def test_a_few_cells_that_are_no_numbers_are_missing_but_not_many():
 
 def test_free_text_does_not_drown_numbers(rng):
     words = [f"word{i}" for i in range(60)]
-    table = pa.table({"text": [" ".join(rng.choice(words, 12)) for _ in range(200)], "a": rng.normal(size=200)})
+    table = pa.table(
+        {"text": [" ".join(rng.choice(words, 12)) for _ in range(200)], "a": rng.normal(size=200)}
+    )
     preparer = nw.TablePreparer().fit(table)
     matrix = preparer.transform(table)
-    assert preparer.describe()[0].startswith("text: free text, 50 components of its 60 words, weighed like 4 numbers")
+    assert preparer.describe()[0].startswith(
+        "text: free text, 50 components of its 60 words, weighed like 4 numbers"
+    )
     assert matrix[:, :50].var(axis=0).sum() == pytest.approx(4)
     assert matrix[:, 50].var() == pytest.approx(1)
     again = pickle.loads(pickle.dumps(preparer))
     np.testing.assert_array_equal(again.transform(table), matrix)
-    assert np.isfinite(preparer.transform(pa.table({"text": ["", "unseen words only"], "a": [1.0, None]}))).all()
+    assert np.isfinite(
+        preparer.transform(pa.table({"text": ["", "unseen words only"], "a": [1.0, None]}))
+    ).all()
 
 
 def test_rare_categories_are_grouped_and_names_left_out():
     cells = [f"town {i % 50 if i < 150 else i}" for i in range(200)]
-    table = pa.table({"town": cells, "code": [f"c{i}" for i in range(200)], "a": np.arange(200) % 7})
+    table = pa.table(
+        {"town": cells, "code": [f"c{i}" for i in range(200)], "a": np.arange(200) % 7}
+    )
     preparer = nw.TablePreparer(max_categories=30).fit(table)
     town, code, _ = preparer.describe()
-    assert town == "town: 100 categories, a 0/1 column for each of 29 frequent ones, one for the others"
+    assert (
+        town
+        == "town: 100 categories, a 0/1 column for each of 29 frequent ones, one for the others"
+    )
     assert code == "code: left out: a different text in almost every row, as names and ids have"
     matrix = preparer.transform(table)[:, :30]
     np.testing.assert_array_equal(matrix.sum(axis=1), 1)
@@ -115,11 +142,18 @@ def test_missing_numbers_are_filled_and_marked():
     preparer = nw.TablePreparer().fit(table)
     assert preparer.get_feature_names_out().tolist() == ["a", "a is missing"]
     assert preparer.transform(table)[:4, 1].tolist() == [0, 1, 0, 0]
-    assert preparer.transform(pa.table({"a": [None, 3.0]}))[:, 1].tolist() == [1, 0]  # numbers, where training had text
+    assert preparer.transform(pa.table({"a": [None, 3.0]}))[:, 1].tolist() == [
+        1,
+        0,
+    ]  # numbers, where training had text
 
 
 def test_ids_are_left_out_but_measurements_stay(rng):
     ids, amounts = rng.permutation(10_000)[:50], rng.permutation(10_000)[:50]
     columns = {"customer_id": ids, "userId": ids, "amount": amounts, "grid": amounts, "index": ids}
     lines = nw.TablePreparer().fit(pa.table(columns)).describe()
-    assert [line.partition(": ")[0] for line in lines if "left out" in line] == ["customer_id", "userId", "index"]
+    assert [line.partition(": ")[0] for line in lines if "left out" in line] == [
+        "customer_id",
+        "userId",
+        "index",
+    ]

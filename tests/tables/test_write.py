@@ -12,7 +12,22 @@ from nearworth.tables import InputError
 from nearworth.tables.read import read
 from nearworth.tables.write import check_output, records, write_columns
 
-HOSTILE = ["=1+2", "@x", "\tx", "\rx", "\nx", "'=1", "''=1", "'", "-1.5", "+3", "plain", "", "it's", "\uff1d1"]
+HOSTILE = [
+    "=1+2",
+    "@x",
+    "\tx",
+    "\rx",
+    "\nx",
+    "'=1",
+    "''=1",
+    "'",
+    "-1.5",
+    "+3",
+    "plain",
+    "",
+    "it's",
+    "\uff1d1",
+]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])

@@ -1,4 +1,6 @@
-"""cleanlab: data_shapley_knn, every point valued by all the others; scores in 0 to 1 are mapped back by 2 s - 1."""
+"""cleanlab: data_shapley_knn, every point valued by all the others; scores in 0 to 1 are mapped
+back by 2 s - 1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""dattri: KNNShapleyAttributor over data loaders, one row of values per validation point; we take the mean."""
+"""dattri: KNNShapleyAttributor over data loaders, one row of values per validation point; we take
+the mean.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""OpenDataVal: KNNShapley on one-hot labels, with stand-ins for imports that have nothing to do with it."""
+"""OpenDataVal: KNNShapley on one-hot labels, with stand-ins for imports that have nothing to do
+with it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def prepare(task: Task) -> Work:
     y, y_val = one_hot[task.y], one_hot[task.y_val]
 
     def work() -> Any:
-        evaluator = KNNShapley(k_neighbors=task.n_neighbors, batch_size=BATCH).input_data(X, y, X_val, y_val)
+        evaluator = KNNShapley(k_neighbors=task.n_neighbors, batch_size=BATCH).input_data(
+            X, y, X_val, y_val
+        )
         return evaluator.train_data_values().evaluate_data_values()
 
     return work

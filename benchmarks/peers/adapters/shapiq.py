@@ -1,4 +1,6 @@
-"""shapiq: one KNNExplainer per class of the validation points, each point explained by itself; we take the mean."""
+"""shapiq: one KNNExplainer per class of the validation points, each point explained by itself; we
+take the mean.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""cleanlab: self-confidence, `find_label_issues` and `num_label_issues`, on votes of neighbours or on a model."""
+"""cleanlab: self-confidence, `find_label_issues` and `num_label_issues`, on votes of neighbours or
+on a model.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Docta: SimiFeat by vote and by rank, with the estimate of the noise (HOC) that the rank uses, and its bare score.
+"""Docta: SimiFeat by vote and by rank, with the estimate of the noise (HOC) that the rank uses, and
+its bare score.
 
-Settings are those of its published configuration for tables (k = 10, 51 rounds of nine tenths of the rows, 1,501 steps
-of HOC), but for the size of samples, which is not limited. Its report scores listed rows only; the others come last.
-The bare score is the one it computes in each round, here for all rows at once.
+Settings are those of its published configuration for tables (k = 10, 51 rounds of nine tenths of
+the rows, 1,501 steps of HOC), but for the size of samples, which is not limited. Its report scores
+listed rows only; the others come last. The bare score is the one it computes in each round, here
+for all rows at once.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def settings(case: Case, method: str) -> tuple[Any, Any]:
 
     detect = {"num_epoch": 51, "sample_size": None, "k": 10, "name": "simifeat", "method": method}
     chosen = {"num_classes": case.n_classes, "details": False, "hoc_cfg": HOC, "detect_cfg": detect}
-    rows = CustomizedDataset(case.X.astype(np.float32), case.y.astype(np.int64), np.arange(len(case.y)))
+    rows = CustomizedDataset(
+        case.X.astype(np.float32), case.y.astype(np.int64), np.arange(len(case.y))
+    )
     return Config(chosen), rows
 
 

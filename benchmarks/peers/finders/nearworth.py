@@ -1,4 +1,6 @@
-"""nearworth: `audit_labels` with its defaults, with the probabilities of a model, and with models="auto" on tables."""
+"""nearworth: `audit_labels` with its defaults, with the probabilities of a model, and with
+models="auto" on tables.
+"""
 
 from __future__ import annotations
 

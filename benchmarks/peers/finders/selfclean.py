@@ -1,10 +1,13 @@
-"""SelfClean: its cleaner on given features, with the cosine distance it uses and with Euclidean distances.
+"""SelfClean: its cleaner on given features, with the cosine distance it uses and with Euclidean
+distances.
 
-The list is that of `auto_cleaning=True`. Distances are held in memory instead of a file, which is faster. It clips
-distances to 0..1, so for Euclidean ones the rows are scaled to fit; its score is a ratio of distances.
+The list is that of `auto_cleaning=True`. Distances are held in memory instead of a file, which is
+faster. It clips distances to 0..1, so for Euclidean ones the rows are scaled to fit; its score is a
+ratio of distances.
 
-A row with copies of both its own and another label has the score 0/0, and one such row can disturb the order of all the
-others. "selfclean" is the order as it is returned; "selfclean repaired" takes its scores with 1/2 in these places.
+A row with copies of both its own and another label has the score 0/0, and one such row can disturb
+the order of all the others. "selfclean" is the order as it is returned; "selfclean repaired" takes
+its scores with 1/2 in these places.
 """
 
 from __future__ import annotations
@@ -15,14 +18,24 @@ import numpy as np
 from finding import Case, Found
 
 DISTRIBUTION = "selfclean"
-UNRELATED = {"torchvision", "transformers", "torchmetrics", "torchinfo", "einops", "skimage", "wandb"}
+UNRELATED = {
+    "torchvision",
+    "transformers",
+    "torchmetrics",
+    "torchinfo",
+    "einops",
+    "skimage",
+    "wandb",
+}
 
 
 def issues(case: Case, X: np.ndarray, **how: Any) -> dict[str, np.ndarray]:
     from selfclean.cleaner.issue_manager import IssueTypes
     from selfclean.cleaner.selfclean_cleaner import SelfCleanCleaner
 
-    cleaner = SelfCleanCleaner(memmap=False, auto_cleaning=True, log_level="ERROR", cleaner_kwargs={}, **how)
+    cleaner = SelfCleanCleaner(
+        memmap=False, auto_cleaning=True, log_level="ERROR", cleaner_kwargs={}, **how
+    )
     cleaner.fit(emb_space=X, labels=case.y)
     found = cleaner.predict([IssueTypes.LABEL_ERRORS]).get_issues("label_errors")
     return {name: np.asarray(part) for name, part in found.items()}
@@ -50,7 +63,9 @@ def repaired(case: Case) -> Found:
 def euclidean(case: Case) -> Found:
     centred = case.X - case.X.mean(axis=0)
     longest = 2 * np.sqrt((centred**2).sum(axis=1).max())
-    return as_returned(issues(case, centred / longest, distance_function_name="euclidean_distances"))
+    return as_returned(
+        issues(case, centred / longest, distance_function_name="euclidean_distances")
+    )
 
 
 WAYS = {"selfclean": cosine, "selfclean repaired": repaired, "selfclean euclidean": euclidean}

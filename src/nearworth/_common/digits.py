@@ -1,4 +1,6 @@
-"""Numbers that are written as text: whether a 64-bit float holds all of their digits, and one spelling for each."""
+"""Numbers that are written as text: whether a 64-bit float holds all of their digits, and one
+spelling for each.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def floats_hold(numbers: Iterable[str | None]) -> bool:
 
 
 def spelled(number: str) -> str:
-    """One spelling for a number however it is written, with all of its digits; a ValueError for other text.
+    """One spelling for a number however it is written, with all of its digits; a ValueError for
+    other text.
 
     >>> [spelled(number) for number in ("7", "007", "7.0", "900719925474099301")]
     ['7.0', '7.0', '7.0', '900719925474099301']

@@ -1,8 +1,9 @@
-"""Files that appear only once they are complete, and archives: one JSON description and some arrays.
+"""Files that appear only once they are complete, and archives: one JSON description and some
+arrays.
 
-Archives are those of numpy, so numpy.load reads them too, and each array in them has a checksum. Nothing that a file
-says of its own sizes is believed: arrays are stored as they are, so that none can be larger than the file, and `build`
-checks what it makes of them.
+Archives are those of numpy, so numpy.load reads them too, and each array in them has a checksum.
+Nothing that a file says of its own sizes is believed: arrays are stored as they are, so that none
+can be larger than the file, and `build` checks what it makes of them.
 """
 
 from __future__ import annotations
@@ -43,15 +44,21 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
-def write_archive(path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Arrays) -> None:
+def write_archive(
+    path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Arrays
+) -> None:
     """Write atomically; `kind` is what the file holds, in a word."""
     text = json.dumps({"format": FORMAT.format(kind), "arrays": [*arrays], **description})
     with atomic_write(path) as file:
         np.savez(file, description=np.array(text), **arrays)  # type: ignore[arg-type]
 
 
-def read_archive(path: str | os.PathLike[str], kind: str, build: Callable[[dict[str, Any], Arrays], T]) -> T:
-    """What `build` makes of the description and the arrays (read-only); a ValueError for whatever is wrong."""
+def read_archive(
+    path: str | os.PathLike[str], kind: str, build: Callable[[dict[str, Any], Arrays], T]
+) -> T:
+    """What `build` makes of the description and the arrays (read-only); a ValueError for whatever
+    is wrong.
+    """
     with open(path, "rb") as file:
         try:
             arrays = _read_arrays(file)
@@ -68,7 +75,8 @@ def read_archive(path: str | os.PathLike[str], kind: str, build: Callable[[dict[
             article = "an" if kind[0] in "aeiou" else "a"
             reason = (str(error) if isinstance(error, ValueError) else repr(error)).splitlines()[0]
             raise ValueError(
-                f"{str(path)!r} is not {article} {kind} saved by nearworth, or it is damaged: {reason}"
+                f"{str(path)!r} is not {article} {kind} saved by nearworth, or it is damaged:"
+                f" {reason}"
             ) from error
 
 
@@ -77,7 +85,10 @@ def check_arrays(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
     for name, shape in shapes.items():
         found = arrays[name]
         if found.dtype != np.float64 or found.shape != shape:
-            raise ValueError(f"its {name!r} has shape {found.shape} and type {found.dtype}, not {shape} and float64.")
+            raise ValueError(
+                f"its {name!r} has shape {found.shape} and type {found.dtype}, not {shape} and"
+                " float64."
+            )
 
 
 def _read_arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
@@ -87,14 +98,21 @@ def _read_arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
         stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
         if not stored or sum(member.file_size for member in members) > size:
             raise ValueError("its arrays claim to be larger than the file.")
-        return {member.filename.removesuffix(".npy"): parse_npy(archive.read(member)) for member in members}
+        return {
+            member.filename.removesuffix(".npy"): parse_npy(archive.read(member))
+            for member in members
+        }
 
 
 def parse_npy(data: bytes) -> npt.NDArray[Any]:
-    """An array from the bytes of a .npy file, without a copy; never more than these bytes, and no Python objects."""
+    """An array from the bytes of a .npy file, without a copy; never more than these bytes, and no
+    Python objects.
+    """
     header = io.BytesIO(data)
     np.lib.format.read_magic(header)
     shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(header)
     if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(data) - header.tell():
-        raise ValueError(f"it holds an array that is not of its declared shape {shape} and type {dtype}.")
+        raise ValueError(
+            f"it holds an array that is not of its declared shape {shape} and type {dtype}."
+        )
     return np.ndarray(shape, dtype, data, header.tell(), order="F" if fortran_order else "C")

@@ -1,4 +1,6 @@
-"""Result tables: frames of pandas, polars or pyarrow, with the index of pandas; and as HTML for notebooks."""
+"""Result tables: frames of pandas, polars or pyarrow, with the index of pandas; and as HTML for
+notebooks.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,30 @@ BACKENDS = ("pandas", "polars", "pyarrow")
 LEFT = " style='text-align:left'"  # in each cell, because notebooks align cells to the right
 
 
-def make_frame(columns: Mapping[str, Any], backend: str | None, preferred: str | None = None, index: Any = None) -> Any:
-    """A frame of the library `backend` (None: `preferred`, else the first installed), of pandas with the `index`."""
+def make_frame(
+    columns: Mapping[str, Any], backend: str | None, preferred: str | None = None, index: Any = None
+) -> Any:
+    """A frame of the library `backend` (None: `preferred`, else the first installed), of pandas
+    with the `index`.
+    """
     import narwhals.stable.v2 as nwl
 
     if backend is None:
-        backend = next(name for name in (preferred, *BACKENDS) if name in BACKENDS and find_spec(name))
+        backend = next(
+            name for name in (preferred, *BACKENDS) if name in BACKENDS and find_spec(name)
+        )
     elif backend not in BACKENDS:
-        raise ValueError(f"backend={backend!r} is not known. Use one of {', '.join(map(repr, BACKENDS))}.")
+        raise ValueError(
+            f"backend={backend!r} is not known. Use one of {', '.join(map(repr, BACKENDS))}."
+        )
     frame = nwl.from_dict(columns, backend=cast("Any", backend)).to_native()
     return frame if index is None or backend != "pandas" else frame.set_axis(index, axis="index")
 
 
 def index_to_bytes(index: Any) -> dict[str, npt.NDArray[np.uint8]]:
-    """The index of a pandas frame as an array of an archive; nothing where there is none, or it is no Arrow data."""
+    """The index of a pandas frame as an array of an archive; nothing where there is none, or it is
+    no Arrow data.
+    """
     if index is None:
         return {}
     from pyarrow import ArrowException, BufferOutputStream, Table, feather
@@ -45,7 +57,9 @@ def index_to_bytes(index: Any) -> dict[str, npt.NDArray[np.uint8]]:
 
 
 def index_from_bytes(arrays: Mapping[str, npt.NDArray[Any]], n_rows: int) -> Any:
-    """The index that `index_to_bytes` wrote, checked; None if there is none, or pandas is not installed."""
+    """The index that `index_to_bytes` wrote, checked; None if there is none, or pandas is not
+    installed.
+    """
     if "index" not in arrays or not find_spec("pandas"):
         return None
     from pyarrow import BufferReader, feather
@@ -63,7 +77,9 @@ def html_table(rows: Iterable[Iterable[Any]], header: Iterable[str] = (), title:
 
     Everything is escaped, also what HTML would not show.
     """
-    lines = ["".join(f"<th{LEFT}>{escape(one_line(name))}</th>" for name in header)] if header else []
+    lines = (
+        ["".join(f"<th{LEFT}>{escape(one_line(name))}</th>" for name in header)] if header else []
+    )
     for first, *rest in rows:
         cells = "".join(f"<td{LEFT}>{escape(one_line(cell))}</td>" for cell in rest)
         lines.append(f"<th{LEFT}>{escape(one_line(first))}</th>{cells}")

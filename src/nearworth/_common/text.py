@@ -1,6 +1,8 @@
-r"""Text from data in a fixed layout: names, labels and paths may hold line breaks and characters that steer a terminal.
+r"""Text from data in a fixed layout: names, labels and paths may hold line breaks and characters
+that steer a terminal.
 
-Such characters are shown as Python escapes ("\n", "\x1b", "\u202e"), so that a reader sees that they are there.
+Such characters are shown as Python escapes ("\n", "\x1b", "\u202e"), so that a reader sees that
+they are there.
 """
 
 from __future__ import annotations
@@ -10,11 +12,16 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-# Categories of Unicode: control and format characters (which reverse the direction of writing, or are invisible),
-# line and paragraph separators, halves of surrogate pairs (bytes of a file name that are no UTF-8).
+# Categories of Unicode: control and format characters (which reverse the direction of writing, or
+# are invisible), line and paragraph separators, halves of surrogate pairs (bytes of a file name
+# that are no UTF-8).
 HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
-JOINERS = "\u200c\u200d"  # format characters that Persian, Indian scripts and emoji are written with
-FURTHER_SPACES = re.compile(r"(?<=\s)\s|^\s|\s$")  # two spaces look like the gap between two columns
+JOINERS = (
+    "\u200c\u200d"  # format characters that Persian, Indian scripts and emoji are written with
+)
+FURTHER_SPACES = re.compile(
+    r"(?<=\s)\s|^\s|\s$"
+)  # two spaces look like the gap between two columns
 
 
 def one_line(text: Any) -> str:
@@ -27,12 +34,15 @@ def one_line(text: Any) -> str:
 
 
 def lines(text: Any) -> str:
-    """The text as `one_line` has it, but with its line breaks: for messages made of several lines."""
+    """The text as `one_line` has it, but with its line breaks: for messages made of several
+    lines.
+    """
     return _escaped(str(text), kept="\n")
 
 
 def cell(text: Any) -> str:
-    r"""The text as one cell of a printed table: no spaces that look like the gap between two columns.
+    r"""The text as one cell of a printed table: no spaces that look like the gap between two
+    columns.
 
     >>> print(cell("bob  5,000.00"))
     bob \x205,000.00
@@ -41,12 +51,15 @@ def cell(text: Any) -> str:
 
 
 def appearance(text: Any) -> str:
-    """What texts have in common that a reader may take for the same: case, spaces, forms of a character do not count.
+    """What texts have in common that a reader may take for the same: case, spaces, forms of a
+    character do not count.
 
     >>> appearance("Bob\u200d  Smith ") == appearance("bob smith")
     True
     """
-    visible = "".join(character for character in str(text) if unicodedata.category(character) != "Cf")
+    visible = "".join(
+        character for character in str(text) if unicodedata.category(character) != "Cf"
+    )
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 
@@ -67,11 +80,17 @@ def refuse_alike(names: Iterable[Any], argument: str) -> None:
 def _escaped(text: str, kept: str = "") -> str:
     if text.isprintable():
         return text
-    return "".join(_escape(character) if _is_hidden(character, kept) else character for character in text)
+    return "".join(
+        _escape(character) if _is_hidden(character, kept) else character for character in text
+    )
 
 
 def _is_hidden(character: str, kept: str) -> bool:
-    return unicodedata.category(character) in HIDDEN and character not in JOINERS and character not in kept
+    return (
+        unicodedata.category(character) in HIDDEN
+        and character not in JOINERS
+        and character not in kept
+    )
 
 
 def _escape(character: str) -> str:

@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-# Q validation points ("queries") by N training points, in point order or in rank order as the name says.
+# Q validation points ("queries") by N training points, in point order or in rank order as the name
+# says.
 FloatMatrix: TypeAlias = npt.NDArray[np.float64]
 BoolVector: TypeAlias = npt.NDArray[np.bool_]
 BoolMatrix: TypeAlias = npt.NDArray[np.bool_]

@@ -38,9 +38,9 @@ class Effect(NamedTuple):
 class Explanation:
     """Everything about one row; `print` it.
 
-    `helped` and `hurt` are the validation points (or other training rows, without a validation set) to which the row
-    is worth most and least; `value_under` is its value if it had had another label, all else unchanged; `why` is what
-    its neighbours say.
+    `helped` and `hurt` are the validation points (or other training rows, without a validation set)
+    to which the row is worth most and least; `value_under` is its value if it had had another
+    label, all else unchanged; `why` is what its neighbours say.
     """
 
     row: int
@@ -62,36 +62,56 @@ class Explanation:
         """The gist, for a person."""
         kind = "is labelled" if self.suggested_range is None else "has the target"
         gist = (
-            f"Row {self.row} {kind} {show(self.label)}: {self.why}. It is worth {self.value:.3g} to the {self.others}"
+            f"Row {self.row} {kind} {show(self.label)}: {self.why}. It is worth {self.value:.3g} to"
+            f" the {self.others}"
         )
         if self.suggested not in self.value_under or self.suggested == self.label:
             return f"{gist}."
-        return f"{gist}; as {show(self.suggested)} it would be worth {self.value_under[self.suggested]:.3g}."
+        return (
+            f"{gist}; as {show(self.suggested)} it would be worth"
+            f" {self.value_under[self.suggested]:.3g}."
+        )
 
     def _table(self) -> list[tuple[str, Any, str, str]]:
-        rows = [("near", n.row, show(n.label), f"distance {n.distance:.4g}") for n in self.neighbours]
+        rows = [
+            ("near", n.row, show(n.label), f"distance {n.distance:.4g}") for n in self.neighbours
+        ]
         for kind, effects in (("helped", self.helped), ("hurt", self.hurt)):
             rows += [(kind, e.row, show(e.label), f"value {e.value:+.4g}") for e in effects]
-        return rows + [("as", "", show(label), f"value {value:+.4g}") for label, value in self.value_under.items()]
+        return rows + [
+            ("as", "", show(label), f"value {value:+.4g}")
+            for label, value in self.value_under.items()
+        ]
 
     def _repr_html_(self) -> str:
         return html_table(self._table(), ("", "row", "label", ""), self.sentence)
 
     def __str__(self) -> str:
-        lines = [f"{kind:<8}{row!s:<10}{cell(label):<16} {number}" for kind, row, label, number in self._table()]
+        lines = [
+            f"{kind:<8}{row!s:<10}{cell(label):<16} {number}"
+            for kind, row, label, number in self._table()
+        ]
         return "\n".join([self.sentence, "", *lines])
 
 
 def effects_of(
-    estimator: KNNShapley, row: int, X_val: Any = None, y_val: Any = None, groups: IntVector | None = None
+    estimator: KNNShapley,
+    row: int,
+    X_val: Any = None,
+    y_val: Any = None,
+    groups: IntVector | None = None,
 ) -> tuple[FloatVector, FloatVector]:
-    """The value of a row for each validation point, and in all under each label it might have (none for regression).
+    """The value of a row for each validation point, and in all under each label it might have (none
+    for regression).
 
-    Exact, in two passes over the validation points: one for the value of the row, one for its ranks. With its ranks
-    known, another label changes a sum only: phi = worth(rank) [match] + terms that do not depend on the row's own
-    label, and for the soft utility what the counts of the classes add.
+    Exact, in two passes over the validation points: one for the value of the row, one for its
+    ranks. With its ranks known, another label changes a sum only: phi = worth(rank) [match] + terms
+    that do not depend on the row's own label, and for the soft utility what the counts of the
+    classes add.
     """
-    problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False), groups)
+    problem = estimator.training_set_.problem(
+        X_val, y_val, None, estimator.get_params(deep=False), groups
+    )
     values = single_values(problem, np.array([row]))[:, 0]
     if not isinstance(problem.game, ClassificationGame):
         return values, np.empty(0)
@@ -101,15 +121,22 @@ def effects_of(
     if_match, if_other = _added(problem, row)
     matched, queries, weights = worth + if_match, problem.query_labels, problem.weights
     rest = values - np.where(queries == problem.labels[row], matched, if_other)
-    under = (rest + np.where(queries == label, matched, if_other) for label in range(len(estimator.classes_)))
+    under = (
+        rest + np.where(queries == label, matched, if_other)
+        for label in range(len(estimator.classes_))
+    )
     return values, np.array([weights @ value / weights.sum() for value in under])
 
 
 def _added(problem: Problem, row: int) -> tuple[FloatVector, FloatVector]:
-    """What the soft utility adds to the value of the row for each validation point, with its label and with another."""
+    """What the soft utility adds to the value of the row for each validation point, with its label
+    and with another.
+    """
     labels, if_match, if_other = problem.labels, np.zeros(problem.n_val), np.zeros(problem.n_val)
     n_labels = int(problem.query_labels.max()) + 1
-    counts = np.append(np.bincount(np.delete(labels, row), minlength=n_labels), 0)  # unseen labels: code -1
+    counts = np.append(
+        np.bincount(np.delete(labels, row), minlength=n_labels), 0
+    )  # unseen labels: code -1
     for start, stop, excluded in problem.runs(0, problem.n_val):
         queries, is_other = problem.query_labels[start:stop, None], excluded != row
         matches = counts[queries[:, 0]] - ((labels[excluded] == queries) & is_other).sum(axis=1)

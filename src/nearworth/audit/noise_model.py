@@ -1,11 +1,13 @@
-"""One model of votes and wrong labels, at a given level of noise; `noise_level.py` fits it at several.
+"""One model of votes and wrong labels, at a given level of noise; `noise_level.py` fits it at
+several.
 
     P(true label c | evidence)   proportional to  exp(a_c + sum_f b_f log share_f(c))
     P(given label g | true c)    1 - e_c if g = c, else e_c r_cg
 
-Shares f are those of forward votes, reverse votes and other evidence for a class. Weights b, shifts a, the error rate
-e_c of each class and its preferences r among the wrong labels maximise the likelihood of the given labels, with weak
-priors (below). Shifts correct votes that are themselves full of errors of one kind.
+Shares f are those of forward votes, reverse votes and other evidence for a class. Weights b, shifts
+a, the error rate e_c of each class and its preferences r among the wrong labels maximise the
+likelihood of the given labels, with weak priors (below). Shifts correct votes that are themselves
+full of errors of one kind.
 """
 
 from __future__ import annotations
@@ -18,24 +20,31 @@ from scipy.special import softmax
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.minimum import find_minimum
 
-# Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
-# around their mean, shifts, class error rates around what the vote counts say (in the logit of twice the rate: no class
-# is more than half wrong). Logarithms of preferences are around none with heavy tails: mostly wrong labels are of all
-# kinds, but where people mistake one class for another, they are all of one. Rates of several classes have little
-# room: with more, a high rate and one preference explain two classes that overlap.
+# Priors are normal: mean weight around one over their number (their sum may be large where votes
+# are noisy), weights around their mean, shifts, class error rates around what the vote counts say
+# (in the logit of twice the rate: no class is more than half wrong). Logarithms of preferences are
+# around none with heavy tails: mostly wrong labels are of all kinds, but where people mistake one
+# class for another, they are all of one. Rates of several classes have little room: with more, a
+# high rate and one preference explain two classes that overlap.
 MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, PREFERENCE_SPREAD = 10.0, 0.7, 2.0, 0.25
 RATE_SPREAD, RATE_SPREAD_OF_SEVERAL = 0.5, 0.2
 # To prefer one of two labels or to avoid the other is the same. If both cost the same, the point in
 # between is a saddle, and the last bit decides how and when the optimiser leaves it. So to avoid
 # labels costs slightly more.
 AVERSION = 1.01
-MANY_CLASSES = 40  # with more, no preferences among wrong labels: they would be as many as classes squared
-RARE = 0.05  # times one over the number of classes: a share of rows below which a class is a rare one
+MANY_CLASSES = (
+    40  # with more, no preferences among wrong labels: they would be as many as classes squared
+)
+RARE = (
+    0.05  # times one over the number of classes: a share of rows below which a class is a rare one
+)
 TINY = 1e-300
 
 
 class NoiseModel(NamedTuple):
-    """What a vector of the optimiser stands for: numbers of each kind of evidence and of each class."""
+    """What a vector of the optimiser stands for: numbers of each kind of evidence and of each
+    class.
+    """
 
     weights: FloatVector
     shifts: FloatVector
@@ -44,19 +53,24 @@ class NoiseModel(NamedTuple):
     confusion: FloatMatrix  # true labels in rows
 
     def posterior(self, features: FloatMatrix, codes: IntVector) -> tuple[FloatMatrix, FloatMatrix]:
-        """P(true label | evidence) without and with the given label, for rows with the same kinds of features."""
+        """P(true label | evidence) without and with the given label, for rows with the same kinds
+        of features.
+        """
         evidence = softmax(np.tensordot(self.weights, features, 1) + self.shifts, axis=1)
         joint = evidence * self.confusion.T[codes]
         return evidence, np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
 
 
 class NoiseFit:
-    """Fits models to the same rows at one level of noise after another, each from where the last one ended.
+    """Fits models to the same rows at one level of noise after another, each from where the last
+    one ended.
 
     `popularity` says how often wrong labels are of each class; without it that is learnt.
     """
 
-    def __init__(self, features: FloatMatrix, codes: IntVector, popularity: FloatVector | None = None) -> None:
+    def __init__(
+        self, features: FloatMatrix, codes: IntVector, popularity: FloatVector | None = None
+    ) -> None:
         order = np.argsort(codes, kind="stable")
         n_kinds, _, self.n_classes = features.shape
         self.codes, features = codes[order], features[:, order]
@@ -71,16 +85,34 @@ class NoiseFit:
         self.prior_weights = np.full(n_kinds, 1.0 / n_kinds)
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
         self.present, self.starts = np.unique(self.codes, return_index=True)
-        # Other labels are rarely mistaken for one that hardly any row has, or as its popularity says.
-        rarity = np.clip(self.class_shares * self.n_classes / RARE if popularity is None else popularity, 1e-6, 1.0)
+        # Other labels are rarely mistaken for one that hardly any row has, or as its popularity
+        # says.
+        rarity = np.clip(
+            self.class_shares * self.n_classes / RARE if popularity is None else popularity,
+            1e-6,
+            1.0,
+        )
         self.rarity = _with_diagonal(np.tile(np.log(rarity), (self.n_classes, 1)), -np.inf)
         has_preferences = 2 < self.n_classes <= MANY_CLASSES and popularity is None
-        sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if has_preferences else 0]
-        self.parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
-        self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))])
+        sizes = [
+            n_kinds,
+            self.n_classes,
+            self.n_classes,
+            self.n_classes**2 if has_preferences else 0,
+        ]
+        self.parts = [
+            slice(end - size, end)
+            for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)
+        ]
+        self.at = np.concatenate(
+            [np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))]
+        )
 
-    def model(self, level: float, offsets: FloatVector, price: float = 1.0) -> tuple[NoiseModel, float]:
-        """The best model with class error rates around `level`, each expected to be `offsets` off it, and its loss.
+    def model(
+        self, level: float, offsets: FloatVector, price: float = 1.0
+    ) -> tuple[NoiseModel, float]:
+        """The best model with class error rates around `level`, each expected to be `offsets` off
+        it, and its loss.
 
         `price` is what preferences among wrong labels cost, times what they cost by default.
         """
@@ -116,16 +148,22 @@ class NoiseFit:
         value = sum(float(off @ off) / (2.0 * spread**2) for off, spread in spreads)
         if len(preference_logs):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
-            scale = 3.0 * PREFERENCE_SPREAD**2  # of Student's t with 3 degrees of freedom, which allows large values
+            scale = (
+                3.0 * PREFERENCE_SPREAD**2
+            )  # of Student's t with 3 degrees of freedom, which allows large values
             prices = np.where(preference_logs < 0.0, AVERSION * price, price)
-            slopes.append(by_preference + prices * (4.0 * preference_logs / (scale + preference_logs**2)))
+            slopes.append(
+                by_preference + prices * (4.0 * preference_logs / (scale + preference_logs**2))
+            )
             value += 2.0 * float(prices @ np.log1p(preference_logs**2 / scale))
         return value - fit, np.concatenate(slopes)
 
     def _of_rows(
         self, mixed_weights: FloatVector, shifts: FloatVector, confusion: FloatMatrix
     ) -> tuple[FloatMatrix, FloatMatrix, float]:
-        """Slope by scores, expected rows by true and given label, log-likelihood: what takes the time, in place."""
+        """Slope by scores, expected rows by true and given label, log-likelihood: what takes the
+        time, in place.
+        """
         evidence = np.tensordot(mixed_weights, self.features, 1)
         evidence += shifts
         evidence -= evidence.T.copy().max(axis=0)[:, None]  # five times as fast as along short rows
@@ -144,7 +182,11 @@ class NoiseFit:
         mixed_weights, shifts, offsets, preference_logs = (at[part] for part in self.parts)
         rate_logits = level_logit + offsets - self.class_shares @ offsets
         rates = 0.5 / (1.0 + np.exp(-np.clip(rate_logits, -30.0, 30.0)))
-        scores = self.rarity + preference_logs.reshape(-1, self.n_classes) if len(preference_logs) else self.rarity
+        scores = (
+            self.rarity + preference_logs.reshape(-1, self.n_classes)
+            if len(preference_logs)
+            else self.rarity
+        )
         preferences = np.exp(scores - scores.max(axis=1, keepdims=True))
         preferences /= preferences.sum(axis=1, keepdims=True)
         confusion = _with_diagonal(rates[:, None] * preferences, 1.0 - rates)
@@ -152,7 +194,8 @@ class NoiseFit:
 
 
 def make_features(shares: list[FloatMatrix], squared: FloatMatrix | None = None) -> FloatMatrix:
-    """Logarithms of shares, one layer per kind of evidence; those of `squared` also squared, with their sign.
+    """Logarithms of shares, one layer per kind of evidence; those of `squared` also squared, with
+    their sign.
 
     The signed square lets clear evidence weigh more or less than in proportion, as the data say.
     """

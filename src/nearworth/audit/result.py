@@ -1,6 +1,7 @@
 """The answer of an audit, which the page and the command line read directly.
 
-A `selection` is what was asked of `LabelAudit.suspects`, as keywords: {} or {"max_fdr": 0.1} or {"rule": "cluster"}.
+A `selection` is what was asked of `LabelAudit.suspects`, as keywords: {} or {"max_fdr": 0.1} or
+{"rule": "cluster"}.
 """
 
 from __future__ import annotations
@@ -41,49 +42,67 @@ if TYPE_CHECKING:
 
 SHOWN = 10  # rows in a notebook
 WORTH_A_LOOK = 50  # rows that a page shows at least, if so many labels may be wrong
-BY_ROW = ("quality", "agreement", "confidence", "suggested_range", "_for_lists", "given", "suggested")
-check_share = condition(lambda share: is_real(share) and 0 <= share <= 1, "a number from 0 to 1", ValueError)
+BY_ROW = (
+    "quality",
+    "agreement",
+    "confidence",
+    "suggested_range",
+    "_for_lists",
+    "given",
+    "suggested",
+)
+check_share = condition(
+    lambda share: is_real(share) and 0 <= share <= 1, "a number from 0 to 1", ValueError
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LabelAudit:
-    """Which labels are suspicious, what they should be, how sure we are; one entry per row in every array.
+    """Which labels are suspicious, what they should be, how sure we are; one entry per row in every
+    array.
 
     Attributes
     ----------
     quality : array
-        Probability that the given label (or target) is right, under the model of `docs/audit.md`. Higher is better.
+        Probability that the given label (or target) is right, under the model of `docs/audit.md`.
+        Higher is better.
     value : array
-        Shapley value of each row, on the validation set if one was given, else on all the other rows.
+        Shapley value of each row, on the validation set if one was given, else on all the other
+        rows.
     agreement : array
-        Share of the neighbours' votes for the given label, nearer ones counting more (regression: 1 / (1 + distance
-        from what neighbours suggest, in units of its usual size)).
+        Share of the neighbours' votes for the given label, nearer ones counting more (regression: 1
+        / (1 + distance from what neighbours suggest, in units of its usual size)).
     suggested : array
-        The label that the evidence favours when the given one is not counted: mostly they are the same. For regression,
-        what neighbours suggest.
+        The label that the evidence favours when the given one is not counted: mostly they are the
+        same. For regression, what neighbours suggest.
     confidence : array
-        Probability that `suggested` is right, the given label counted; for regression, that the true target is in
-        `suggested_range`.
+        Probability that `suggested` is right, the given label counted; for regression, that the
+        true target is in `suggested_range`.
     suggested_range : array of shape (N, 2) or None
         For regression: where the true target would be nine times in ten.
     n_errors : ErrorCount
-        How many labels are wrong: at least `lower`, at most `upper` under an assumption that it names, and an estimate
-        where the data tell one.
+        How many labels are wrong: at least `lower`, at most `upper` under an assumption that it
+        names, and an estimate where the data tell one.
     label_probabilities : array of shape (N, C) or None
-        Probability of each class, in the order of `classes`, given the evidence and the given label. Of more than 64
-        classes it is made when asked for, and takes 8 bytes for each row and class.
+        Probability of each class, in the order of `classes`, given the evidence and the given
+        label. Of more than 64 classes it is made when asked for, and takes 8 bytes for each row and
+        class.
     copies : Copies or None
-        Groups of rows that are the same or nearly so, which do not vote for each other; None if there are none.
+        Groups of rows that are the same or nearly so, which do not vote for each other; None if
+        there are none.
     index : pandas.Index or None
         Index of the rows, where X was a frame of pandas.
     notes : tuple of str
         What was done about the labels of a frame.
 
-    Of a frame, every row has an entry: those without a label have NaN for a quality and a value, None for a given
-    label, and their suggestion in `suggested` and `confidence`. Rows are numbered as in the frame everywhere.
+    Of a frame, every row has an entry: those without a label have NaN for a quality and a value,
+    None for a given label, and their suggestion in `suggested` and `confidence`. Rows are numbered
+    as in the frame everywhere.
     """
 
-    ISSUE: ClassVar[float] = 0.5  # a label is called an issue when it is more likely wrong than right
+    ISSUE: ClassVar[float] = (
+        0.5  # a label is called an issue when it is more likely wrong than right
+    )
 
     given: npt.NDArray[Any]
     quality: FloatVector
@@ -100,19 +119,31 @@ class LabelAudit:
     _probabilities: FloatMatrix | None = None  # of the rows with a label, by class
     _columns: Columns | None = None  # or by these, of very many classes
     _frame: LabelledFrame | None = None  # that X was, prepared: `check` prepares others alike
-    _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
+    _groups: IntVector | None = (
+        None  # of the valuation: rows of one group did not vote for each other
+    )
     _witness: IntVector | None = None  # rows of one of these groups share one vote
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
-    _model: Posterior | TargetModel | None = None  # of the votes, which `check` applies to other rows
-    _audited: LabelAudit | None = None  # the audit that these rows were checked against: its rows are the voters
+    _model: Posterior | TargetModel | None = (
+        None  # of the votes, which `check` applies to other rows
+    )
+    _audited: LabelAudit | None = (
+        None  # the audit that these rows were checked against: its rows are the voters
+    )
     _voters: Voters
     _estimator: KNNShapley
     _validation: tuple[Any, Any] = (None, None)
-    _validation_labelled: npt.NDArray[np.bool_] | None = None  # which validation rows have a label, of a frame
+    _validation_labelled: npt.NDArray[np.bool_] | None = (
+        None  # which validation rows have a label, of a frame
+    )
     _trusted: Voters | None = None  # the nearest rows of the validation rows
-    _first: IntVector | None = None  # the first row that is identical to each; None for checked rows
+    _first: IntVector | None = (
+        None  # the first row that is identical to each; None for checked rows
+    )
     _review: Review | None = None
-    _draws: list[tuple[Review, IntVector]] = field(default_factory=list)  # at most one: what review_sample drew last
+    _draws: list[tuple[Review, IntVector]] = field(
+        default_factory=list
+    )  # at most one: what review_sample drew last
 
     def __len__(self) -> int:
         return len(self.quality)
@@ -135,7 +166,9 @@ class LabelAudit:
     def _entries(self, rows: Any) -> Any:
         """Where rows are among those with a label."""
         if np.isnan(self.quality[rows]).any():
-            raise ValueError("A row without a label cannot be judged; audit.unlabelled has a suggestion for it.")
+            raise ValueError(
+                "A row without a label cannot be judged; audit.unlabelled has a suggestion for it."
+            )
         return np.searchsorted(self._rows, rows)
 
     @property
@@ -144,7 +177,11 @@ class LabelAudit:
         if len(self._rows) == len(self):
             return self
         some: dict[str, Any] = {name: array[self._rows] for name, array in self.by_row.items()}
-        groups = {n: getattr(self.copies, n)[self._rows] for n in ("group", "identical")} if self.copies else {}
+        groups = (
+            {n: getattr(self.copies, n)[self._rows] for n in ("group", "identical")}
+            if self.copies
+            else {}
+        )
         copies = self.copies and replace(self.copies, **groups)
         return replace(self, **some, copies=copies, index=self.valuation.index)
 
@@ -155,7 +192,9 @@ class LabelAudit:
 
     @property
     def unlabelled(self) -> dict[int, tuple[Any, float]]:
-        """Rows of the frame without a label: row number -> suggested label, probability of it (NaN for targets)."""
+        """Rows of the frame without a label: row number -> suggested label, probability of it (NaN
+        for targets).
+        """
         rows = np.flatnonzero(np.isnan(self.quality)).tolist()
         return {row: (plain(self.suggested[row]), float(self.confidence[row])) for row in rows}
 
@@ -168,7 +207,8 @@ class LabelAudit:
         return None if found is None else self._spread(found)
 
     def ranking(self) -> IntVector:
-        """All rows that have a label, worst first; equal quality by value (targets: by agreement), then by row.
+        """All rows that have a label, worst first; equal quality by value (targets: by agreement),
+        then by row.
 
         After a review equal quality is in the order of before.
         """
@@ -180,17 +220,30 @@ class LabelAudit:
 
     @property
     def contradictions(self) -> list[IntVector]:
-        """Groups of identical rows with different labels (row numbers): at least one label of each is wrong."""
-        return [] if self.copies is None or self.classes is None else self.copies.contradictions(self.given)
+        """Groups of identical rows with different labels (row numbers): at least one label of each
+        is wrong.
+        """
+        return (
+            []
+            if self.copies is None or self.classes is None
+            else self.copies.contradictions(self.given)
+        )
 
     def describe_copies(self) -> str:
         """Copies and contradictions in a sentence; nothing where there are none."""
         if self.copies is None:
             return ""
         n_rows, n_against = sum(map(len, self.copies.groups)), len(self.contradictions)
-        against = f"; identical rows in {number_of('group', n_against)} have different labels" if n_against else ""
+        against = (
+            f"; identical rows in {number_of('group', n_against)} have different labels"
+            if n_against
+            else ""
+        )
         groups = number_of("group", len(self.copies.groups))
-        return f"{n_rows:,} rows in {groups} are copies, exact or near, and do not vote for each other{against}."
+        return (
+            f"{n_rows:,} rows in {groups} are copies, exact or near, and do not vote for each"
+            f" other{against}."
+        )
 
     @property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
@@ -198,9 +251,13 @@ class LabelAudit:
         return np.asarray(self.quality < self.ISSUE)
 
     def suspects(
-        self, *, fraction: float | None = None, rule: str | None = None, max_fdr: float | None = None,
+        self,
+        *,
+        fraction: float | None = None,
+        rule: str | None = None,
+        max_fdr: float | None = None,
         index: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Row numbers, worst first. Give at most one of the first three.
 
         Parameters
@@ -208,22 +265,31 @@ class LabelAudit:
         fraction : float
             The worst share of all rows.
         rule : {"ranking", "cluster", "lower-cluster"}
-            A rule of `Valuation.detect`, applied to `quality`; "ranking" is the worst `fraction`, a tenth unless given.
+            A rule of `Valuation.detect`, applied to `quality`; "ranking" is the worst `fraction`, a
+            tenth unless given.
         max_fdr : float
-            As many rows as possible with an expected share of false alarms of at most this, on the cautious side. Holds
-            as far as the model of wrong labels does: see `docs/audit.md`. After a review it rests on the answers: all
-            rows judged wrong and the worst of the others, with at most this share of false alarms nine times in ten.
+            As many rows as possible with an expected share of false alarms of at most this, on the
+            cautious side. Holds as far as the model of wrong labels does: see `docs/audit.md`.
+            After a review it rests on the answers: all rows judged wrong and the worst of the
+            others, with at most this share of false alarms nine times in ten.
         index : bool, default=False
-            Labels of the index of the pandas frame instead of row numbers, for `df.drop(index=...)`.
+            Labels of the index of the pandas frame instead of row numbers, for
+            `df.drop(index=...)`.
 
         Without any: the rows whose label is more likely wrong than right.
         """
         if index:
             rows = self.suspects(fraction=fraction, rule=rule, max_fdr=max_fdr)
             if self.index is None:
-                raise ValueError("These rows have no index: X was no frame of pandas. Use suspects() for row numbers.")
+                raise ValueError(
+                    "These rows have no index: X was no frame of pandas. Use suspects() for row"
+                    " numbers."
+                )
             if n_others := int(self.index.isin(self.index[rows]).sum()) - len(rows):
-                same = f"{n_others:,} more rows have the same index labels: drop(index=...) would drop them too"
+                same = (
+                    f"{n_others:,} more rows have the same index labels: drop(index=...) would drop"
+                    " them too"
+                )
                 warn_user(f"{same}. Use df.iloc and the row numbers of suspects() instead.")
             return self.index[rows]
         if rule == "ranking":
@@ -231,7 +297,9 @@ class LabelAudit:
         asked = {"fraction": fraction, "rule": rule, "max_fdr": max_fdr}
         named = [name for name, what in asked.items() if what is not None]
         if len(named) > 1:
-            raise ValueError(f"{' and '.join(named)} were given, which each decide alone. Give one of them.")
+            raise ValueError(
+                f"{' and '.join(named)} were given, which each decide alone. Give one of them."
+            )
         order = self.ranking()
         if fraction is not None:
             check_share("fraction", fraction)
@@ -242,28 +310,39 @@ class LabelAudit:
                 return order[self._review.suspects(max_fdr)[self._entries(order)]]
             if self._for_lists is None:
                 return order[: longest_list(self.quality[order], max_fdr, extra=1.0)]
-            return order[: longest_list(cautious(self._for_lists[order], self.given[order]), max_fdr)]
-        return order[self.is_label_issue[order] if rule is None else detect(self.quality[order], rule).mask]
+            return order[
+                : longest_list(cautious(self._for_lists[order], self.given[order]), max_fdr)
+            ]
+        return order[
+            self.is_label_issue[order] if rule is None else detect(self.quality[order], rule).mask
+        ]
 
     def worth_a_look(self) -> IntVector:
-        """The suspects; where they are few, the most doubtful rows as well, as far as there may be wrong labels.
+        """The suspects; where they are few, the most doubtful rows as well, as far as there may be
+        wrong labels.
 
-        Errors that people make where classes meet look like overlap, but they are the worst by rank.
+        Errors that people make where classes meet look like overlap, but they are the worst by
+        rank.
         """
-        return self.ranking()[: max(len(self.suspects()), min(WORTH_A_LOOK, math.ceil(self.n_errors.upper)))]
+        return self.ranking()[
+            : max(len(self.suspects()), min(WORTH_A_LOOK, math.ceil(self.n_errors.upper)))
+        ]
 
     def review_sample(self, n: int, random_state: Any = 0) -> IntVector:
-        """Rows to judge, in random order, drawn with known chances: judge all of them and call `reviewed`.
+        """Rows to judge, in random order, drawn with known chances: judge all of them and call
+        `reviewed`.
 
-        Rows are drawn from up to fourteen strata by quality, doubtful ones with a higher chance. Of an audit that was
-        reviewed before: further rows, most of them where the number of wrong labels is least certain and among those
-        that a list with `max_fdr=0.1` may have.
+        Rows are drawn from up to fourteen strata by quality, doubtful ones with a higher chance. Of
+        an audit that was reviewed before: further rows, most of them where the number of wrong
+        labels is least certain and among those that a list with `max_fdr=0.1` may have.
         """
         whole_number(1)("n", n)
         known = self._known
         n_left = len(known) if (before := self._review) is None else int((~before.judged).sum())
         if n > n_left:
-            raise ValueError(f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer.")
+            raise ValueError(
+                f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer."
+            )
         made = known.ranking(), known.quality, known.agreement
         review = Review.begin(*made, n) if before is None else before.finer(n)
         rows = self._rows[review.draw(n, as_generator(random_state))]
@@ -271,39 +350,65 @@ class LabelAudit:
         return rows
 
     def reviewed(self, rows: Any, is_wrong: Any) -> LabelAudit:
-        """The same audit, its count and lists resting on answers about the rows that `review_sample` drew last.
+        """The same audit, its count and lists resting on answers about the rows that
+        `review_sample` drew last.
 
-        `is_wrong` has True or False for each of `rows`. Rows you could not judge may be left out, as if they had not
-        been drawn.
+        `is_wrong` has True or False for each of `rows`. Rows you could not judge may be left out,
+        as if they had not been drawn.
         """
         judged, wrong = np.asarray(rows), np.asarray(is_wrong)
         drawn = self._draws[0][1] if self._draws else ()
-        if judged.ndim != 1 or not 0 < len(judged) == len(np.unique(judged)) or not np.isin(judged, drawn).all():
+        if (
+            judged.ndim != 1
+            or not 0 < len(judged) == len(np.unique(judged))
+            or not np.isin(judged, drawn).all()
+        ):
             raise ValueError(
-                "rows must be rows that the last review_sample of this audit drew, one at least, each of them once. "
-                "Call review_sample first, with the n and random_state they were drawn with."
+                "rows must be rows that the last review_sample of this audit drew, one at least,"
+                " each of them once. Call review_sample first, with the n and random_state they"
+                " were drawn with."
             )
-        if wrong.shape != judged.shape or wrong.dtype.kind not in "biu" or not np.isin(wrong, (0, 1)).all():
+        if (
+            wrong.shape != judged.shape
+            or wrong.dtype.kind not in "biu"
+            or not np.isin(wrong, (0, 1)).all()
+        ):
             each = f"each of the {len(judged):,} rows"
-            raise ValueError(f"is_wrong must hold True or False for {each}; leave out those you cannot judge.")
-        review = self._draws[0][0].answered(self._entries(judged.astype(np.intp)), wrong.astype(bool))
-        return replace(self, **self._by_answers(review), n_errors=review.n_errors(), _review=review, _draws=[])
+            raise ValueError(
+                f"is_wrong must hold True or False for {each}; leave out those you cannot judge."
+            )
+        review = self._draws[0][0].answered(
+            self._entries(judged.astype(np.intp)), wrong.astype(bool)
+        )
+        return replace(
+            self, **self._by_answers(review), n_errors=review.n_errors(), _review=review, _draws=[]
+        )
 
     def _by_answers(self, review: Review) -> dict[str, Any]:
         """How likely labels are right, given the answers, and suggestions that agree with that."""
         known, columns, found = self._known, self._columns, dict[str, Any]()
         quality, right = 1.0 - review.likely_wrong(), review.judged & ~review.wrong
-        suggested, confidence, certain = known.suggested.copy(), known.confidence.copy(), right.copy()
+        suggested, confidence, certain = (
+            known.suggested.copy(),
+            known.confidence.copy(),
+            right.copy(),
+        )
         suggested[right], confidence[right] = known.given[right], 1.0
         for rows in known.contradictions:
-            for label in known.given[rows[right[rows]]][:1]:  # was judged right: others of identical rows are wrong
+            for label in known.given[rows[right[rows]]][
+                :1
+            ]:  # was judged right: others of identical rows are wrong
                 others = rows[(known.given[rows] != label) & ~right[rows]]
                 quality[others], suggested[others], certain[others] = 0.0, label, True
         if self._probabilities is not None and self.classes is not None:
             own = np.searchsorted(self.classes, known.given) if columns is None else columns.given
             shares = found["_probabilities"] = with_quality(self._probabilities, own, quality)
             best = shares.argmax(axis=1) if columns is None else columns.best(shares)[1]
-            unlikely = (suggested == known.given) & (best != (own if columns is None else columns.codes)) & ~certain
+            unlikely = (
+                (suggested == known.given)
+                & (best != (own if columns is None else columns.codes))
+                & ~certain
+            )
             suggested[unlikely] = self.classes[best[unlikely]]
             at = to = np.searchsorted(self.classes, suggested)
             if columns is not None:
@@ -312,7 +417,9 @@ class LabelAudit:
             confidence = shares[np.arange(len(at)), at]
         by_row = {"quality": quality, "suggested": suggested, "confidence": confidence}
         if known.suggested_range is not None:
-            widest = [end(known.suggested_range, known.given[:, None]) for end in (np.minimum, np.maximum)]
+            widest = [
+                end(known.suggested_range, known.given[:, None]) for end in (np.minimum, np.maximum)
+            ]
             widened = np.stack([widest[0][:, 0], widest[1][:, 1]], axis=1)
             by_row["suggested_range"] = np.where(right[:, None], widened, known.suggested_range)
         for name, array in by_row.items():
@@ -328,11 +435,14 @@ class LabelAudit:
     def precision(self, rows: Any = None, **selection: Any) -> Precision:
         """Share of wrong labels in a list, with limits, from the answers of a review.
 
-        The list is a result of `suspects`, any other `rows` chosen without knowing the answers, or that of a selection
-        (fraction, rule or max_fdr).
+        The list is a result of `suspects`, any other `rows` chosen without knowing the answers, or
+        that of a selection (fraction, rule or max_fdr).
         """
         if self._review is None:
-            raise ValueError("precision rests on answers: call review_sample, judge the rows, and call reviewed first.")
+            raise ValueError(
+                "precision rests on answers: call review_sample, judge the rows, and call reviewed"
+                " first."
+            )
         listed = np.zeros(len(self), dtype=bool)
         chosen = self.suspects(**selection) if rows is None else np.asarray(rows)
         listed[chosen if chosen.size else []] = True
@@ -341,10 +451,11 @@ class LabelAudit:
     def check(self, X_new: Any, y_new: Any) -> LabelAudit:
         """Rows that arrived later, judged against the audited ones without auditing these again.
 
-        Of a frame and the name of its label column, rows are prepared like those of the audited frame.
-        Each new row is judged on its own, as if it alone had been added; new rows do not vote for each other. `value`
-        is what a new row is worth, among the new ones, for predicting the audited rows. Predictions and models of the
-        audit have no part in it. For audits with features and without X_val.
+        Of a frame and the name of its label column, rows are prepared like those of the audited
+        frame. Each new row is judged on its own, as if it alone had been added; new rows do not
+        vote for each other. `value` is what a new row is worth, among the new ones, for predicting
+        the audited rows. Predictions and models of the audit have no part in it. For audits with
+        features and without X_val.
         """
         from nearworth.audit.audit import check_rows, place_in_frame
 
@@ -360,16 +471,26 @@ class LabelAudit:
     def explain(self, i: int) -> Explanation:
         """Why row i has the quality it has: an object that prints itself.
 
-        What the row does to others, and its value under other labels, take two more passes over all pairs.
+        What the row does to others, and its value under other labels, take two more passes over all
+        pairs.
         """
         self._need_data("explain")
         row = self._row(i)
         X_val, y_val = self._validation
-        on_others, under = effects_of(self._estimator, int(self._entries(row)), X_val, y_val, self._groups)
+        on_others, under = effects_of(
+            self._estimator, int(self._entries(row)), X_val, y_val, self._groups
+        )
         on_others = np.nan_to_num(self._spread(on_others)) if y_val is None else on_others
-        others, order = self.given if y_val is None else np.asarray(y_val), np.argsort(on_others, kind="stable")
+        others, order = (
+            self.given if y_val is None else np.asarray(y_val),
+            np.argsort(on_others, kind="stable"),
+        )
         hurt, helped = (
-            [Effect(int(r), plain(others[r]), float(on_others[r])) for r in some[:EFFECTS] if sign * on_others[r] > 0]
+            [
+                Effect(int(r), plain(others[r]), float(on_others[r]))
+                for r in some[:EFFECTS]
+                if sign * on_others[r] > 0
+            ]
             for some, sign in ((order, -1), (order[::-1], 1))
         )
         labels = [] if self.classes is None else [plain(label) for label in self.classes]
@@ -391,17 +512,28 @@ class LabelAudit:
         )
 
     def why(self, row: int, numbers: Any = None) -> str:
-        """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it.
+        """One line about a row's label, from its neighbours alone: costs nothing, so every suspect
+        can have it.
 
-        Other rows are named by their row numbers, or by the `numbers` that rows have elsewhere, such as in a file.
+        Other rows are named by their row numbers, or by the `numbers` that rows have elsewhere,
+        such as in a file.
         """
         row = self._row(row)
         doubt = 1 - self.quality[row]
         if np.isnan(doubt):
             return f"it has no label; {show(plain(self.suggested[row]))} is suggested"
         if self._review is not None and self._review.judged[self._entries(row)]:
-            return f"judged {'wrong' if self._review.wrong[self._entries(row)] else 'right'} in the review"
-        sure = "more than 99%" if doubt > 0.99 else "less than 1%" if doubt < 0.01 else f"about {doubt:.0%}"
+            return (
+                f"judged {'wrong' if self._review.wrong[self._entries(row)] else 'right'} in the"
+                " review"
+            )
+        sure = (
+            "more than 99%"
+            if doubt > 0.99
+            else "less than 1%"
+            if doubt < 0.01
+            else f"about {doubt:.0%}"
+        )
         wrong = f"wrong with a probability of {sure}"
         if self.suggested_range is not None:
             low, high = map(show, self.suggested_range[row].tolist())
@@ -409,12 +541,19 @@ class LabelAudit:
         near = [neighbour.label for neighbour in self.nearest(row)]
         given, suggested = plain(self.given[row]), plain(self.suggested[row])
         same, others = (sum(bool(label == other) for other in near) for label in (given, suggested))
-        there = f"{others} {'is' if others == 1 else 'are'} {show(suggested)}, " if suggested != given else ""
+        there = (
+            f"{others} {'is' if others == 1 else 'are'} {show(suggested)}, "
+            if suggested != given
+            else ""
+        )
         if len(unlike := self.unlike(row)):
             more = f" and {len(unlike) - 1:,} more have another label" if len(unlike) > 1 else ""
             named = unlike[0] if numbers is None else numbers[unlike[0]]
             wrong = f"identical row {named} is {show(plain(self.given[unlike[0]]))}{more}; {wrong}"
-        return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {show(given)}; {wrong}"
+        return (
+            f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'}"
+            f" {show(given)}; {wrong}"
+        )
 
     def unlike(self, row: int) -> IntVector:
         """The rows that are identical to this one and have another label."""
@@ -431,10 +570,16 @@ class LabelAudit:
     def nearest(self, row: int) -> list[Neighbour]:
         """The K nearest other rows of a row, nearest first."""
         place = self._entries(row)
-        rows, distances = (lists[place, : self._estimator.n_neighbors] for lists in self._voters.nearest)
+        rows, distances = (
+            lists[place, : self._estimator.n_neighbors] for lists in self._voters.nearest
+        )
         voters = self._audited or self
         found = zip(voters._rows[rows].tolist(), distances.tolist(), rows.tolist(), strict=True)
-        return [Neighbour(number, plain(voters.given[number]), d) for number, d, place in found if place >= 0]
+        return [
+            Neighbour(number, plain(voters.given[number]), d)
+            for number, d, place in found
+            if place >= 0
+        ]
 
     @staticmethod
     def describe_selection(selection: Mapping[str, Any]) -> str:
@@ -443,7 +588,9 @@ class LabelAudit:
         return ", ".join(words) or "more likely wrong than right"
 
     def explain_empty(self, selection: Mapping[str, Any]) -> str:
-        """Why a list may be empty, and what to do: no list keeps the promise, or the data cannot tell."""
+        """Why a list may be empty, and what to do: no list keeps the promise, or the data cannot
+        tell.
+        """
         look = "--fraction 0.05 lists the worst; a review of 100 rows says how many are wrong."
         if (max_fdr := selection.get("max_fdr")) is not None:
             return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here: {look}"
@@ -456,7 +603,8 @@ class LabelAudit:
         return features
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """One line per row, with columns `is_label_issue` and `label_score` named as in cleanlab beside ours.
+        """One line per row, with columns `is_label_issue` and `label_score` named as in cleanlab
+        beside ours.
 
         `backend` as in `Valuation.to_frame`; a frame of pandas has the index that X had.
         """
@@ -472,7 +620,10 @@ class LabelAudit:
             "label_score": self.quality,
         }
         if self.suggested_range is not None:
-            columns |= {"suggested_low": self.suggested_range[:, 0], "suggested_high": self.suggested_range[:, 1]}
+            columns |= {
+                "suggested_low": self.suggested_range[:, 0],
+                "suggested_high": self.suggested_range[:, 1],
+            }
         return make_frame(columns, backend, self.valuation.backend, self.index)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -481,24 +632,39 @@ class LabelAudit:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LabelAudit:
-        """Read what `save` wrote; a damaged file is a ValueError. `explain`, `check` and `report` need the data."""
+        """Read what `save` wrote; a damaged file is a ValueError. `explain`, `check` and `report`
+        need the data.
+        """
         return cls(**read_archive(path, "audit", unpack))
 
     def _need_data(self, what: str) -> None:
         if self._audited is not None or not hasattr(self._estimator, "training_set_"):
-            problem = f"{what} is for audited rows and needs the data: not for checked rows or a loaded audit"
-            raise ValueError(f"{problem}. Audit all rows again; why(i), nearest(i) and to_frame() work here too.")
+            problem = (
+                f"{what} is for audited rows and needs the data: not for checked rows or a loaded"
+                " audit"
+            )
+            raise ValueError(
+                f"{problem}. Audit all rows again; why(i), nearest(i) and to_frame() work here too."
+            )
 
     def report(
-        self, path: str | os.PathLike[str], *, target: str | None = None, ids: Any = None,
-        image_shape: tuple[int, ...] | None = None, title: str = "", findings: Any = None, **selection: Any,
-    ) -> None:  # fmt: skip
+        self,
+        path: str | os.PathLike[str],
+        *,
+        target: str | None = None,
+        ids: Any = None,
+        image_shape: tuple[int, ...] | None = None,
+        title: str = "",
+        findings: Any = None,
+        **selection: Any,
+    ) -> None:
         """Write one HTML page to look at the suspects, decide on each, and export the decisions.
 
-        The page needs nothing else and sends nothing anywhere. `target` is what the labels are called, by default as in
-        the frame, or "label": `nearworth apply` looks for this column. `ids` has a name for each row. With an
-        `image_shape`, (height, width) or (height, width, channels), rows are shown as images. `findings` are those of
-        a scan, for further tabs. The selection (fraction, rule or max_fdr) is that of `suspects`.
+        The page needs nothing else and sends nothing anywhere. `target` is what the labels are
+        called, by default as in the frame, or "label": `nearworth apply` looks for this column.
+        `ids` has a name for each row. With an `image_shape`, (height, width) or (height, width,
+        channels), rows are shown as images. `findings` are those of a scan, for further tabs. The
+        selection (fraction, rule or max_fdr) is that of `suspects`.
         """
         from nearworth.report import Rows, write_report
 
@@ -509,24 +675,39 @@ class LabelAudit:
             ids = series.to_arrow()
         names = None if X is None else self._features.names
         target = target or ("label" if self._frame is None else self._frame.label)
-        rows = Rows(X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title)
+        rows = Rows(
+            X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title
+        )
         if self._frame is not None:
             rows = replace(rows, **self._frame.shown(ids))
         write_report(self._known, rows, path, selection, findings)
 
     def export(
-        self, tool: str, path: Any, *, rows: Any = None, target: str = "label", content: Any = None, **selection: Any
+        self,
+        tool: str,
+        path: Any,
+        *,
+        rows: Any = None,
+        target: str = "label",
+        content: Any = None,
+        **selection: Any,
     ) -> None:
-        """Write rows for another tool: "label-studio", "argilla", "fiftyone" (JSON), "cleanlab" or "csv".
+        """Write rows for another tool: "label-studio", "argilla", "fiftyone" (JSON), "cleanlab" or
+        "csv".
 
-        The rows are those given, such as a `review_sample`, or `suspects` of the selection. `content` is what people
-        shall see: a mapping of names (such as "text" or "image") to a value for each row; `target` names the question.
+        The rows are those given, such as a `review_sample`, or `suspects` of the selection.
+        `content` is what people shall see: a mapping of names (such as "text" or "image") to a
+        value for each row; `target` names the question.
         """
         chosen = self.suspects(**selection) if rows is None else np.asarray(rows, dtype=np.intp)
         export(self, tool, path, chosen, target, content or {})
 
-    def read_answers(self, tool: str, path: str | os.PathLike[str], *, target: str = "label") -> Answers:
-        """What people answered there: rows and is_wrong for `reviewed`, and save(path) for `nearworth apply`."""
+    def read_answers(
+        self, tool: str, path: str | os.PathLike[str], *, target: str = "label"
+    ) -> Answers:
+        """What people answered there: rows and is_wrong for `reviewed`, and save(path) for
+        `nearworth apply`.
+        """
         return read_answers(self, tool, path, target)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
@@ -535,13 +716,31 @@ class LabelAudit:
 
     def __repr__(self) -> str:
         n, classes = len(self._rows), self.classes
-        kind = number_of("target", n) if classes is None else f"{number_of('label', n)} in {len(classes)} classes"
-        issues = f"{int(self.is_label_issue.sum()):,} more likely wrong than right; wrong in all {self.n_errors}"
+        kind = (
+            number_of("target", n)
+            if classes is None
+            else f"{number_of('label', n)} in {len(classes)} classes"
+        )
+        issues = (
+            f"{int(self.is_label_issue.sum()):,} more likely wrong than right; wrong in all"
+            f" {self.n_errors}"
+        )
         about = f"LabelAudit of {kind}: {issues}", self.describe_copies().rstrip("."), *self.notes
         return one_line(". ".join(filter(None, about)))
 
     def _repr_html_(self) -> str:
         worst = self.suspects()[:SHOWN]
-        columns = [worst if self.index is None else self.index[worst], self.given[worst], self.suggested[worst]]
-        rows = [[*row, f"{quality:.3f}"] for *row, quality in zip(*columns, self.quality[worst], strict=True)]
-        return html_table(rows, ("worst rows", "given", "suggested", "probability right") if rows else (), repr(self))
+        columns = [
+            worst if self.index is None else self.index[worst],
+            self.given[worst],
+            self.suggested[worst],
+        ]
+        rows = [
+            [*row, f"{quality:.3f}"]
+            for *row, quality in zip(*columns, self.quality[worst], strict=True)
+        ]
+        return html_table(
+            rows,
+            ("worst rows", "given", "suggested", "probability right") if rows else (),
+            repr(self),
+        )

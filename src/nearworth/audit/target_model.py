@@ -1,11 +1,12 @@
 """Continuous targets: how far each is from what others suggest, and how likely that makes an error.
 
-A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are. They lie elsewhere:
-differences from their targets are regressed on differences from their features (a partially linear model). Predictions
-of models are joined with it. Right targets are Student-t around it, in units of the local scale. Wrong ones are
-anywhere: nine in ten Student-t and wider than the targets themselves, one in ten at any order of magnitude. If many are
-right once divided by 10, 100, 1000, a tenth ... or -1, a slip of that kind is a third possibility. All of this holds
-for targets as they are or for their asinh, around zero or the median, whichever fits best.
+A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are.
+They lie elsewhere: differences from their targets are regressed on differences from their features
+(a partially linear model). Predictions of models are joined with it. Right targets are Student-t
+around it, in units of the local scale. Wrong ones are anywhere: nine in ten Student-t and wider
+than the targets themselves, one in ten at any order of magnitude. If many are right once divided by
+10, 100, 1000, a tenth ... or -1, a slip of that kind is a third possibility. All of this holds for
+targets as they are or for their asinh, around zero or the median, whichever fits best.
 """
 
 from __future__ import annotations
@@ -28,24 +29,55 @@ RIGHT_FREEDOM, WRONG_FREEDOM = 8, 5  # degrees of freedom; with fewer, tails swa
 MEDIAN_SIZE = 0.706387  # median of |t| with 8 degrees of freedom
 DEVIATION = 1.4826  # standard deviations in a median distance from the median, were targets normal
 WRONG_WIDTH = 1.5  # standard deviations: how wide wrong targets spread
-FENCE = 4.0  # standard deviations from the median: as far as the targets of others may pull a suggestion
+# standard deviations from the median: as far as the targets of others may pull a suggestion
+FENCE = 4.0
 NEAR_FENCE = 3.0  # then, deviations from what their own neighbours suggest
-FAR_SHARE, FAR_RANGE = 0.1, 1e4  # wrong targets of any size: their share, and up to how many standard deviations away
-RANGE_QUANTILE = 1.859548  # 95 % of Student's t with 8 degrees of freedom: 90 % of right targets are in the range
-PRIOR_RIGHT, PRIOR_WRONG, PRIOR_SLIP = 9.5, 0.5, 0.1  # what the share of each is worth before looking, in rows
+FAR_SHARE, FAR_RANGE = (
+    0.1,
+    1e4,
+)  # wrong targets of any size: their share, and up to how many standard deviations away
+# 95 % of Student's t with 8 degrees of freedom: 90 % of right targets are in the range
+RANGE_QUANTILE = 1.859548
+PRIOR_RIGHT, PRIOR_WRONG, PRIOR_SLIP = (
+    9.5,
+    0.5,
+    0.1,
+)  # what the share of each is worth before looking, in rows
 GAIN = 3.0  # nats by which asinh must fit better, and per row, around zero and around the median:
-GAIN_AROUND_ZERO, GAIN_AROUND_MEDIAN = 0.03, 0.15  # more for the second, whose tails wrong targets can feign
+GAIN_AROUND_ZERO, GAIN_AROUND_MEDIAN = (
+    0.03,
+    0.15,
+)  # more for the second, whose tails wrong targets can feign
 FACTORS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001, -1.0)  # decimal points and signs
-SLIP_GAIN, SLIP_GAIN_EACH, BESIDE = 10.0, 0.2, 2.0  # nats, in all and per slip, beyond half and twice the factor
-MOST_SLIPS, LITTLE = 0.1, 1e-6  # of the rows: more are no slips; rows that a prior of no weight counts for
+SLIP_GAIN, SLIP_GAIN_EACH, BESIDE = (
+    10.0,
+    0.2,
+    2.0,
+)  # nats, in all and per slip, beyond half and twice the factor
+MOST_SLIPS, LITTLE = (
+    0.1,
+    1e-6,
+)  # of the rows: more are no slips; rows that a prior of no weight counts for
 ODD_SHARE = 0.02  # of right targets may look wrong
-OVERCOUNT, UNDERCOUNT = 2.0, 4.0  # factors by which the number of wrong targets may be too high beyond these, too low
-KNOTS, ROWS_PER_COLUMN, MOST_NUMBERS = 6, 100, 2**24  # pieces of slopes per column; none for few rows, fewer for many
-RIDGE, ROUNDING = 0.005, 1e-12  # penalties on slopes: of the square sums of differences, and of features
+OVERCOUNT, UNDERCOUNT = (
+    2.0,
+    4.0,
+)  # factors by which the number of wrong targets may be too high beyond these, too low
+KNOTS, ROWS_PER_COLUMN, MOST_NUMBERS = (
+    6,
+    100,
+    2**24,
+)  # pieces of slopes per column; none for few rows, fewer for many
+RIDGE, ROUNDING = (
+    0.005,
+    1e-12,
+)  # penalties on slopes: of the square sums of differences, and of features
 
 
 class Space(NamedTuple):
-    """Targets as they are (no width), or their asinh: logarithms of either sign beyond a width around a centre."""
+    """Targets as they are (no width), or their asinh: logarithms of either sign beyond a width
+    around a centre.
+    """
 
     centre: float = 0.0
     width: float | None = None
@@ -54,18 +86,30 @@ class Space(NamedTuple):
         return targets if self.width is None else np.arcsinh((targets - self.centre) / self.width)
 
     def back(self, points: FloatMatrix) -> FloatMatrix:
-        return points if self.width is None else self.centre + self.width * np.sinh(np.clip(points, -300, 300))
+        return (
+            points
+            if self.width is None
+            else self.centre + self.width * np.sinh(np.clip(points, -300, 300))
+        )
 
     def slope(self, targets: FloatVector) -> FloatVector:
         """Derivative of `of`."""
-        return np.ones_like(targets) if self.width is None else 1.0 / np.hypot(targets - self.centre, self.width)
+        return (
+            np.ones_like(targets)
+            if self.width is None
+            else 1.0 / np.hypot(targets - self.centre, self.width)
+        )
 
 
-Predict = Callable[[Space, FloatVector], Sequence[FloatVector]]  # from targets drawn in to predictions, all in a space
+Predict = Callable[
+    [Space, FloatVector], Sequence[FloatVector]
+]  # from targets drawn in to predictions, all in a space
 
 
 class _Ground(NamedTuple):
-    """What rows are judged by: all targets together, drawn in, how far they are from suggestions."""
+    """What rows are judged by: all targets together, drawn in, how far they are from
+    suggestions.
+    """
 
     space: Space
     targets: FloatVector
@@ -85,13 +129,18 @@ class _Fit(NamedTuple):
     densities: FloatMatrix
 
     @classmethod
-    def of(cls, ground: _Ground, targets: FloatVector, suggested: FloatVector, scale: FloatVector) -> _Fit:
+    def of(
+        cls, ground: _Ground, targets: FloatVector, suggested: FloatVector, scale: FloatVector
+    ) -> _Fit:
         space = ground.space
         centre, width = _centre_and_width(space.of(ground.targets))
         points, spread = space.of(targets), WRONG_WIDTH * width
         if_right = _student_density((points - suggested) / scale, RIGHT_FREEDOM) / scale
-        if_wrong = (1.0 - FAR_SHARE) * _student_density((points - centre) / spread, WRONG_FREEDOM) / spread
-        # Far targets: one over the distance from the median, so that every order of magnitude is equally likely.
+        if_wrong = (
+            (1.0 - FAR_SHARE) * _student_density((points - centre) / spread, WRONG_FREEDOM) / spread
+        )
+        # Far targets: one over the distance from the median, so that every order of magnitude is
+        # equally likely.
         centre, width = _centre_and_width(ground.targets)
         far = 1.0 / (2 * (1 + np.log(FAR_RANGE)) * np.maximum(np.abs(targets - centre), width))
         if_wrong += FAR_SHARE * far / space.slope(targets)
@@ -106,23 +155,33 @@ class TargetModel(NamedTuple):
     factors: list[float]  # of slips
     weights: FloatVector  # shares of right, wrong and slipped targets
 
-    def check(self, targets: FloatVector, voters: Voters, means: FloatVector, columns: FloatMatrix) -> TargetModel:
-        """New targets, from their features, their neighbours among the rows of the fit, and the means of `near`."""
+    def check(
+        self, targets: FloatVector, voters: Voters, means: FloatVector, columns: FloatMatrix
+    ) -> TargetModel:
+        """New targets, from their features, their neighbours among the rows of the fit, and the
+        means of `near`.
+        """
         ground = self.ground
         suggested = means + _bent(columns, ground.knots) @ ground.slopes
         fit = _Fit.of(ground, targets, suggested, _local_scale(ground.sizes, voters) * ground.width)
         return _answer(fit, targets, self.factors, self.weights)
 
 
-def fit_targets(voters: Voters, targets: FloatVector, X: FloatMatrix, predict: Predict | None = None) -> TargetModel:
-    """Suggestions in the space that fits best, and a mixture of right, wrong and slipped targets, fitted by EM."""
+def fit_targets(
+    voters: Voters, targets: FloatVector, X: FloatMatrix, predict: Predict | None = None
+) -> TargetModel:
+    """Suggestions in the space that fits best, and a mixture of right, wrong and slipped targets,
+    fitted by EM.
+    """
     around = _Around.of(voters, X)
     fit = _fit(around, targets, _best_space(around, targets), predict)
     return _answer(fit, targets, _slips(fit, targets))
 
 
 class _Around(NamedTuple):
-    """Of each row, its neighbours and the rows that have it as one; and how its features differ from theirs."""
+    """Of each row, its neighbours and the rows that have it as one; and how its features differ
+    from theirs.
+    """
 
     voters: Voters
     means: Any  # sparse: from targets to weighted means of those around each row
@@ -134,27 +193,43 @@ class _Around(NamedTuple):
     @classmethod
     def of(cls, voters: Voters, X: FloatMatrix) -> _Around:
         n, size = voters.rows.shape
-        found = voters.weights.ravel(), np.maximum(voters.rows, 0).ravel(), np.arange(0, n * size + 1, size)
+        found = (
+            voters.weights.ravel(),
+            np.maximum(voters.rows, 0).ravel(),
+            np.arange(0, n * size + 1, size),
+        )
         votes = csr_array(found, shape=(n, n))
         means = diags_array(1.0 / (votes + votes.T).sum(axis=1)) @ (votes + votes.T)
-        n_knots = min(KNOTS, MOST_NUMBERS // max(1, X.size)) if n >= ROWS_PER_COLUMN * X.shape[1] else 0
+        n_knots = (
+            min(KNOTS, MOST_NUMBERS // max(1, X.size)) if n >= ROWS_PER_COLUMN * X.shape[1] else 0
+        )
         columns, pieces = (X, n_knots) if n_knots > 0 else (X[:, :0], 1)
         knots = np.quantile(columns, np.arange(pieces) / pieces, axis=0)
         bent = _bent(columns, knots)
         moved = bent - means @ bent
         gram = moved.T @ moved
         penalty = RIDGE * gram.diagonal() + ROUNDING * (bent**2).sum(axis=0)
-        return cls(voters, means, knots, bent, moved, gram + np.diag(np.where(penalty > 0.0, penalty, 1.0)))
+        return cls(
+            voters, means, knots, bent, moved, gram + np.diag(np.where(penalty > 0.0, penalty, 1.0))
+        )
 
 
 def _bent(columns: FloatMatrix, knots: FloatMatrix) -> FloatMatrix:
-    """By how much columns are above each knot: sums of these are piecewise linear in each column."""
-    return np.concatenate([np.maximum(columns[:, : len(knot)] - knot, 0.0) for knot in knots], axis=1)
+    """By how much columns are above each knot: sums of these are piecewise linear in each
+    column.
+    """
+    return np.concatenate(
+        [np.maximum(columns[:, : len(knot)] - knot, 0.0) for knot in knots], axis=1
+    )
 
 
-def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: FloatVector | None = None) -> TargetModel:
+def _answer(
+    fit: _Fit, targets: FloatVector, factors: list[float], weights: FloatVector | None = None
+) -> TargetModel:
     """By weights of right, wrong and slipped targets that are known, or fitted here."""
-    densities = np.stack([*fit.densities, *(_slip_density(fit, targets, factor) for factor in factors)])
+    densities = np.stack(
+        [*fit.densities, *(_slip_density(fit, targets, factor) for factor in factors)]
+    )
     if weights is None:
         prior = [PRIOR_RIGHT, PRIOR_WRONG] + [PRIOR_SLIP] * len(factors)
         posterior, _, weights = _shares(densities, prior)
@@ -168,9 +243,14 @@ def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: Floa
         mended = targets / factor
         sure = (share > 0.5) & (ranges[:, 0] <= mended) & (mended <= ranges[:, 1])
         suggested = np.where(sure, mended, suggested)
-    # A wide range: tails of right targets look wrong, but for slips, and wrong targets near the suggested ones look
-    # right. At most all of those outside the usual width are wrong, if wrong targets are outside.
-    n, count, sizes = len(targets), float((1.0 - posterior[0]).sum()), np.abs(space.of(targets) - fit.suggested)
+    # A wide range: tails of right targets look wrong, but for slips, and wrong targets near the
+    # suggested ones look right. At most all of those outside the usual width are wrong, if wrong
+    # targets are outside.
+    n, count, sizes = (
+        len(targets),
+        float((1.0 - posterior[0]).sum()),
+        np.abs(space.of(targets) - fit.suggested),
+    )
     slipped = float(posterior[2:].sum())
     lower = (max(0.0, count - slipped - ODD_SHARE * n) + slipped) / OVERCOUNT
     outside = float(np.count_nonzero(sizes > fit.scale))
@@ -187,7 +267,9 @@ def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: Floa
 
 
 def _best_space(around: _Around, targets: FloatVector) -> Space:
-    """By the likelihood of the targets given their neighbours, if that is plainly better than as they are."""
+    """By the likelihood of the targets given their neighbours, if that is plainly better than as
+    they are.
+    """
     centre, width = _centre_and_width(targets)
     low = float(np.quantile(np.abs(targets), 0.25)) or _typical(np.abs(targets))
     candidates = [
@@ -204,7 +286,9 @@ def _best_space(around: _Around, targets: FloatVector) -> Space:
     return max(candidates, key=gain)[0]
 
 
-def _fit(around: _Around, targets: FloatVector, space: Space, predict: Predict | None = None) -> _Fit:
+def _fit(
+    around: _Around, targets: FloatVector, space: Space, predict: Predict | None = None
+) -> _Fit:
     points, voters = space.of(targets), around.voters
     centre, width = _centre_and_width(points)
     fence = centre - FENCE * width, centre + FENCE * width
@@ -221,11 +305,14 @@ def _fit(around: _Around, targets: FloatVector, space: Space, predict: Predict |
         layers = np.where(
             np.isnan(layers), layers[:, :1], layers
         )  # what neighbours suggest, where nothing is predicted
-        weights = nnls(layers, near - centre)[0]  # of the sum that comes nearest to the targets, none negative
+        weights = nnls(layers, near - centre)[
+            0
+        ]  # of the sum that comes nearest to the targets, none negative
         suggested = (layers @ weights if weights.any() else layers.mean(axis=1)) + centre
     sizes = np.maximum(np.abs(points - suggested), least)
     scale = _local_scale(sizes, voters)
-    # The width from the median, which a minority of wrong targets hardly moves, unless that is rounding.
+    # The width from the median, which a minority of wrong targets hardly moves, unless that is
+    # rounding.
     width = _typical(np.where(sizes > least, sizes, 0.0) / scale) / MEDIAN_SIZE
     ground = _Ground(space, targets, nearer - by_trend, sizes, width, around.knots, slopes)
     return _Fit.of(ground, targets, suggested, scale * width)
@@ -239,21 +326,26 @@ def _local_scale(sizes: FloatVector, voters: Voters) -> FloatVector:
 
 def _student_density(points: FloatVector, freedom: int) -> FloatVector:
     """Student's t, written out: scipy.stats would take longer to load than an audit takes."""
-    return np.asarray((1.0 + points**2 / freedom) ** (-0.5 * (freedom + 1)) / (freedom**0.5 * beta(0.5, freedom / 2)))
+    return np.asarray(
+        (1.0 + points**2 / freedom) ** (-0.5 * (freedom + 1))
+        / (freedom**0.5 * beta(0.5, freedom / 2))
+    )
 
 
 def _slips(fit: _Fit, targets: FloatVector) -> list[float]:
     """Factors by which some targets are too large.
 
-    A factor counts if it explains the targets plainly better than its half and its double do: skewed right targets are
-    explained by all three alike.
+    A factor counts if it explains the targets plainly better than its half and its double do:
+    skewed right targets are explained by all three alike.
     """
     total, found = _shares(fit.densities, [PRIOR_RIGHT, PRIOR_WRONG])[1], []
 
     def gain(factor: float) -> tuple[float, float]:
         joint = np.stack([total, _slip_density(fit, targets, factor)])
         _, with_slips, weights = _shares(joint, [0.99 * LITTLE, 0.01 * LITTLE])
-        return float(np.log(with_slips / total).sum()), float(weights[1])  # nats gained, and the share
+        return float(np.log(with_slips / total).sum()), float(
+            weights[1]
+        )  # nats gained, and the share
 
     for factor in FACTORS:
         (gained, share), *beside = (gain(factor * by) for by in (1.0, BESIDE, 1 / BESIDE))
@@ -265,12 +357,18 @@ def _slips(fit: _Fit, targets: FloatVector) -> list[float]:
 
 def _slip_density(fit: _Fit, targets: FloatVector, factor: float) -> FloatVector:
     meant, space = targets / factor, fit.ground.space
-    density = _student_density((space.of(meant) - fit.suggested) / fit.scale, RIGHT_FREEDOM) / fit.scale
+    density = (
+        _student_density((space.of(meant) - fit.suggested) / fit.scale, RIGHT_FREEDOM) / fit.scale
+    )
     return np.asarray(density * space.slope(meant) / (abs(factor) * space.slope(targets)))
 
 
-def _shares(densities: FloatMatrix, prior: Sequence[float]) -> tuple[FloatMatrix, FloatVector, FloatVector]:
-    """Posterior shares of components whose weights are fitted, the density of the mixture, and the weights."""
+def _shares(
+    densities: FloatMatrix, prior: Sequence[float]
+) -> tuple[FloatMatrix, FloatVector, FloatVector]:
+    """Posterior shares of components whose weights are fitted, the density of the mixture, and the
+    weights.
+    """
     rows = np.array(prior)
     weights = rows / rows.sum()
     for _ in range(ROUNDS):

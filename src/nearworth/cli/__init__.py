@@ -1,17 +1,19 @@
 """The command line.
 
     main (this file)  runs a command; an error becomes one line on standard error and an exit code
-      commands.py     every command with its options and help text, nothing else: `--help` loads no numpy
+      commands.py     every command with its options and help text, nothing else: `--help` loads no
+      numpy
         options.py    options that several commands share, progress, messages unless --quiet
-      value.py        value (here or on a Dask cluster), owners, retrieval, plan, merge
-      detect.py       detect, report, review, scan, and demo, which is detect, report and value on the digits
-      check.py        check, the gate
-      decisions.py    apply; decisions as exported, answers of reviews, and what is kept so as not to ask again
-      bench.py        bench speed
+      value.py        value (here or on a Dask cluster), owners, retrieval, plan, merge detect.py
+      detect, report, review, scan, and demo, which is detect, report and value on the digits
+      check.py        check, the gate decisions.py    apply; decisions as exported, answers of
+      reviews, and what is kept so as not to ask again bench.py        bench speed
 
-    All that read the user's data do so with data.py (files to arrays; labels are in tables/labels.py).
+    All that read the user's data do so with data.py (files to arrays; labels are in
+    tables/labels.py).
 
-Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 3 check found something new, 130 interrupted.
+Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 3 check found something new, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -33,7 +35,15 @@ from nearworth.cli import commands, options
 
 CHECKPOINT = "nearworth-checkpoint"
 INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 1, 2, 130
-INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError, OverflowError)
+INPUT_ERRORS = (
+    ValueError,
+    TypeError,
+    OSError,
+    ImportError,
+    NotImplementedError,
+    MemoryError,
+    OverflowError,
+)
 
 
 class CommandLine(click.Group):
@@ -54,7 +64,9 @@ class CommandLine(click.Group):
         except EOFError as error:  # click would take it for the end of what a user types
             raise ValueError(f"a file is cut short: {error or 'it ends too early'}") from error
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout once more at exit
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # Python flushes stdout once more at exit
             return 0
 
 
@@ -74,13 +86,18 @@ def _print_versions(context: click.Context, _parameter: Any, wanted: bool) -> No
 
 
 @click.group(
-    cls=CommandLine, commands=commands.ALL,
+    cls=CommandLine,
+    commands=commands.ALL,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
-)  # fmt: skip
+)
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_versions,
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
     help="Show the versions that a bug report should name, and exit.",
-)  # fmt: skip
+)
 def main() -> None:
     """What each training row is worth to a nearest-neighbour model, and which labels are wrong.
 
@@ -103,7 +120,11 @@ def _exit_code(error: BaseException, arguments: list[str]) -> int:
         error.show()
         return BAD_INPUT
     if isinstance(error, click.ClickException):
-        hint = f" See: {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        hint = (
+            f" See: {error.ctx.command_path} --help"
+            if isinstance(error, click.UsageError) and error.ctx
+            else ""
+        )
         _print_line(error.format_message(), hint)
         return error.exit_code
     if os.environ.get("NEARWORTH_DEBUG"):
@@ -117,7 +138,9 @@ def _exit_code(error: BaseException, arguments: list[str]) -> int:
         _print_line(message, hint)
         return BAD_INPUT
     name = type(error).__name__
-    _print_line(f"internal error, please report it: {name}: {error}", " (NEARWORTH_DEBUG=1 shows more)")
+    _print_line(
+        f"internal error, please report it: {name}: {error}", " (NEARWORTH_DEBUG=1 shows more)"
+    )
     return INTERNAL_ERROR
 
 
@@ -127,12 +150,20 @@ def _interrupted(arguments: list[str]) -> str:
     done, total = options.progress.done, options.progress.total
     if not 0 < done < total:
         return "interrupted"
-    far, command = f"interrupted after {done:,} of {total:,} rows", f"nearworth {shlex.join(arguments)}"
+    far, command = (
+        f"interrupted after {done:,} of {total:,} rows",
+        f"nearworth {shlex.join(arguments)}",
+    )
     if any(argument.startswith("--checkpoint") for argument in arguments):
         return f"{far}. This goes on from there: {command}"
-    return f"{far}, which are lost. With a checkpoint they are not: {command} --checkpoint {CHECKPOINT}"
+    return (
+        f"{far}, which are lost. With a checkpoint they are not: {command} --checkpoint"
+        f" {CHECKPOINT}"
+    )
 
 
 def _print_line(message: str, hint: str = "") -> None:
-    said = " ".join(re.split(r"[ \t\r\n]+", message.strip(" \t\r\n")))  # a library may say it in several lines
+    said = " ".join(
+        re.split(r"[ \t\r\n]+", message.strip(" \t\r\n"))
+    )  # a library may say it in several lines
     click.echo(f"nearworth: {one_line(said)}{one_line(hint)}", err=True)

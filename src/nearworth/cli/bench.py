@@ -1,7 +1,7 @@
 """nearworth bench: the speed of this machine as ratios within one run.
 
-Machines are noisy and differ, so every row compares two things measured one after the other, several times, in CPU
-time (wall time where threads are the point), and takes the best of each.
+Machines are noisy and differ, so every row compares two things measured one after the other,
+several times, in CPU time (wall time where threads are the point), and takes the best of each.
 """
 
 from __future__ import annotations
@@ -48,7 +48,12 @@ def speed(quick: bool) -> None:
 
     ours = best(valuing(data, n_jobs=1), data)
     user = best(lambda: strong_user(few), few)
-    _print_row(f"N = {n:,}, d = 64: product, argsort, vectorised recursion / exact", user, ours, "8 times, aim 20")
+    _print_row(
+        f"N = {n:,}, d = 64: product, argsort, vectorised recursion / exact",
+        user,
+        ours,
+        "8 times, aim 20",
+    )
     one, two = (best(valuing(data, n_jobs=n_jobs), data, WALL) for n_jobs in (1, 2))
     _print_row("one thread / two threads (wall time)", one, two, "1.7, aim 1.95")
 
@@ -60,7 +65,11 @@ def _print_row(what: str, first: float, second: float, aim: str) -> None:
 def best(work: Callable[[], object], data: Blobs, clock: Callable[[], float] = CPU) -> float:
     """Shortest time of three runs, after one that warms up, in nanoseconds per pair of points."""
     work()
-    return 1e9 * min(timeit.repeat(work, timer=clock, number=1, repeat=3)) / (len(data.X) * len(data.X_val))
+    return (
+        1e9
+        * min(timeit.repeat(work, timer=clock, number=1, repeat=3))
+        / (len(data.X) * len(data.X_val))
+    )
 
 
 def valuing(data: Blobs, **parameters: Any) -> Callable[[], Any]:
@@ -70,7 +79,9 @@ def valuing(data: Blobs, **parameters: Any) -> Callable[[], Any]:
 
 
 def strong_user(data: Blobs) -> npt.NDArray[Any]:
-    """What a good numpy user writes: blocked 32-bit distances, argsort, and Theorem 1 as one cumulative sum."""
+    """What a good numpy user writes: blocked 32-bit distances, argsort, and Theorem 1 as one
+    cumulative sum.
+    """
     X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
     norms, values, rank = (X * X).sum(axis=1), np.zeros(len(X)), np.arange(1, len(X))
     step = np.minimum(K, rank) / rank / K

@@ -1,8 +1,9 @@
-"""nearworth check: a gate for continuous integration that lets known findings pass and stops at new ones.
+"""nearworth check: a gate for continuous integration that lets known findings pass and stops at new
+ones.
 
-The baseline is a JSON file with a line for each known row: the key of its other cells, its label, a number if it is
-there more than once, and what was found about it and accepted. A row is new if any of its cells changed. New rows are
-judged against the known ones.
+The baseline is a JSON file with a line for each known row: the key of its other cells, its label, a
+number if it is there more than once, and what was found about it and accepted. A row is new if any
+of its cells changed. New rows are judged against the known ones.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ from nearworth.tables import InputError, number_of
 from nearworth.tables.write import locked, write_bytes
 
 FAILED = 3
-MARKUP = re.compile(r"[\\`*\[\]<>|&~]|(?<!\w)_|_(?!\w)")  # of Markdown; snake_case is plain text there
+MARKUP = re.compile(
+    r"[\\`*\[\]<>|&~]|(?<!\w)_|_(?!\w)"
+)  # of Markdown; snake_case is plain text there
 
 
 class New(NamedTuple):
-    """A finding that the baseline does not have; the row of an unknown label is the first that has it."""
+    """A finding that the baseline does not have; the row of an unknown label is the first that
+    has it.
+    """
 
     kind: str
     row: int
@@ -39,15 +44,31 @@ class New(NamedTuple):
 
 
 def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **given: Any) -> None:
-    limits = {kind: given.pop(f"max_new_{kind}s") for kind in ("suspect", "duplicate", "leak")} | {"label": 0}
+    limits = {kind: given.pop(f"max_new_{kind}s") for kind in ("suspect", "duplicate", "leak")} | {
+        "label": 0
+    }
     model, path = pop_model(given), Path(baseline)
     data, (known, labels) = prepare(**given), _read(path)
-    keys, first = _keys(data), zip(data.y[::-1].tolist(), data.rows.numbers[::-1].tolist(), strict=True)
-    own = {str(label): row for label, row in first} if data.task == "classification" else dict[str, int]()
+    keys, first = (
+        _keys(data),
+        zip(data.y[::-1].tolist(), data.rows.numbers[::-1].tolist(), strict=True),
+    )
+    own = (
+        {str(label): row for label, row in first}
+        if data.task == "classification"
+        else dict[str, int]()
+    )
     found = _find(data, keys, known, {} if max_fdr is None else {"max_fdr": max_fdr}, model)
     unknown = sorted({*own} - labels) if known else []
-    found += [New("label", own[label], f"no known row has the label {one_line(label)}") for label in unknown]
-    over = [k for k, limit in limits.items() if not update and sum(new.kind == k for new in found) > limit]
+    found += [
+        New("label", own[label], f"no known row has the label {one_line(label)}")
+        for label in unknown
+    ]
+    over = [
+        k
+        for k, limit in limits.items()
+        if not update and sum(new.kind == k for new in found) > limit
+    ]
     click.echo(lines(FORMS[form](found, Path(given["train"]).as_posix(), bool(over))))
     if update:
         _accept(path, found, sorted(own), dict(zip(data.rows.numbers.tolist(), keys, strict=True)))
@@ -72,31 +93,50 @@ def _accept(path: Path, found: list[New], labels: list[str], keys: dict[int, str
         write_bytes(str(path), lambda file: file.write(text.encode("utf-8", "replace")))
 
 
-def _find(data: Data, keys: list[str], known: dict[str, str], fdr: dict[str, Any], model: Any) -> list[New]:
+def _find(
+    data: Data, keys: list[str], known: dict[str, str], fdr: dict[str, Any], model: Any
+) -> list[New]:
     new, numbers = np.array([key not in known for key in keys]), data.rows.numbers
     if not new.any() and data.X_val is None:
         return []
     scan = nw.scan(data.X, data.y, data.X_val, data.y_val, data.groups, task=data.task, **model)
-    found = [New("suspect", row, said) for row, said in _suspects(data, new, scan.labels, fdr, model) if new[row]]
+    found = [
+        New("suspect", row, said)
+        for row, said in _suspects(data, new, scan.labels, fdr, model)
+        if new[row]
+    ]
     for group in scan.duplicates.groups or []:
         copied = {row: numbers[group[group != row][0]] for row in group[new[group]].tolist()}
         found += [New("duplicate", row, f"a copy of row {of}") for row, of in copied.items()]
-    leaks = zip(scan.leakage.rows.tolist(), scan.leakage.columns.get("training_row", []), strict=True)
+    leaks = zip(
+        scan.leakage.rows.tolist(), scan.leakage.columns.get("training_row", []), strict=True
+    )
     leaked = {int(row): of for of, row in leaks if "leak" not in known.get(keys[row], "")}
-    found += [New("leak", row, f"also in the validation set, as row {of}") for row, of in leaked.items()]
+    found += [
+        New("leak", row, f"also in the validation set, as row {of}") for row, of in leaked.items()
+    ]
     return [each._replace(row=int(numbers[each.row])) for each in found]
 
 
-def _suspects(data: Data, new: Any, audit: nw.LabelAudit, fdr: dict[str, Any], model: Any) -> list[tuple[int, str]]:
-    """Rows whose labels look wrong: new ones judged by the known ones; all in one audit if few are known, or groups."""
+def _suspects(
+    data: Data, new: Any, audit: nw.LabelAudit, fdr: dict[str, Any], model: Any
+) -> list[tuple[int, str]]:
+    """Rows whose labels look wrong: new ones judged by the known ones; all in one audit if few are
+    known, or groups.
+    """
     rows, judged = np.arange(len(new)), new & np.isin(data.y, data.y[~new])
     apart = data.task == "classification" and data.groups is None and 2 * new.sum() < len(new)
     if apart and judged.any() and len(set(data.y[~new])) > 1:
         audited = nw.audit_labels(data.X[~new], data.y[~new], **model)
         rows, audit = np.flatnonzero(judged), audited.check(data.X[judged], data.y[judged])
     listed = audit.suspects(**fdr)
-    given, suggested = (list(map(one_line, labels[listed])) for labels in (audit.given, audit.suggested))
-    said = (f"labelled {label}, looks like {other}" for label, other in zip(given, suggested, strict=True))
+    given, suggested = (
+        list(map(one_line, labels[listed])) for labels in (audit.given, audit.suggested)
+    )
+    said = (
+        f"labelled {label}, looks like {other}"
+        for label, other in zip(given, suggested, strict=True)
+    )
     return list(zip(rows[listed].tolist(), said, strict=True))
 
 
@@ -117,9 +157,15 @@ def _read(path: Path) -> tuple[dict[str, str], set[str]]:
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         content = json.loads(text)
-        return {str(key): str(what) for key, what in content["rows"].items()}, {*map(str, content["labels"])}
+        return {str(key): str(what) for key, what in content["rows"].items()}, {
+            *map(str, content["labels"])
+        }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        why = "has a merge conflict: take either side" if "<<<<<<<" in text else "is no baseline: restore or delete it"
+        why = (
+            "has a merge conflict: take either side"
+            if "<<<<<<<" in text
+            else "is no baseline: restore or delete it"
+        )
         raise InputError(f"{path}: {why}, then accept the present state with --update.") from error
 
 
@@ -154,7 +200,11 @@ def _inert(text: str) -> str:
 
 def _json(found: list[New], source: str, failed: bool) -> str:
     verdict = _verdict(source, failed)
-    return json.dumps({"verdict": verdict, "findings": [new._asdict() for new in found]}, indent=1, ensure_ascii=False)
+    return json.dumps(
+        {"verdict": verdict, "findings": [new._asdict() for new in found]},
+        indent=1,
+        ensure_ascii=False,
+    )
 
 
 def _sarif(found: list[New], source: str, failed: bool) -> str:
@@ -172,7 +222,9 @@ def _sarif(found: list[New], source: str, failed: bool) -> str:
 def _junit(found: list[New], source: str, failed: bool) -> str:
     suite = Xml.Element("testsuite", name="nearworth", tests=str(len(found)))
     for new in found:
-        case = Xml.SubElement(suite, "testcase", classname=_verdict(source, failed), name=f"{new.kind} {new.row}")
+        case = Xml.SubElement(
+            suite, "testcase", classname=_verdict(source, failed), name=f"{new.kind} {new.row}"
+        )
         if failed:
             Xml.SubElement(case, "failure", message=new.message)
     return Xml.tostring(suite, encoding="unicode")

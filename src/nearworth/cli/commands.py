@@ -1,4 +1,6 @@
-"""What can be typed: every command with its options and help text. The work is imported when a command runs."""
+"""What can be typed: every command with its options and help text. The work is imported when a
+command runs.
+"""
 # ruff: noqa: D301  (\b tells click not to wrap the examples)
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ RESULTS = "Where the {} go: .csv, .tsv, .parquet, .feather or .json; - is CSV on
 
 
 def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]], click.Command]:
-    """A command that runs `work`, "module:function"; its name and help are those of the decorated function."""
+    """A command that runs `work`, "module:function"; its name and help are those of the decorated
+    function.
+    """
     return lambda described: click.Command(
         described.__name__,
         params=[*params],
@@ -29,20 +33,28 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
     "value:value",
     *options.data(n_neighbors=5),
     options.CHECKPOINT,
-    Option(["--cluster"], metavar="ADDRESS", help="Work on the Dask cluster of this scheduler: tcp://..."),
-    Option(["--scratch"], metavar="DIR", help="A folder that all workers can read, for the training data."),
+    Option(
+        ["--cluster"],
+        metavar="ADDRESS",
+        help="Work on the Dask cluster of this scheduler: tcp://...",
+    ),
+    Option(
+        ["--scratch"],
+        metavar="DIR",
+        help="A folder that all workers can read, for the training data.",
+    ),
     *options.output(RESULTS.format("values"), default="-"),
     options.json(),
 )
 def value() -> None:
     """Say what every row of TRAIN is worth.
 
-    TRAIN is a CSV, TSV, JSON (also .gz), Parquet, Feather or Excel table, or an .npz with X and y. Writes one line per
-    row, in the same order: row (from 0), the --id column, value, standard_error, rank (1 is the most valuable).
+    TRAIN is a CSV, TSV, JSON (also .gz), Parquet, Feather or Excel table, or an .npz with X and y.
+    Writes one line per row, in the same order: row (from 0), the --id column, value,
+    standard_error, rank (1 is the most valuable).
 
-    \b
-    nearworth value train.csv --target label --validation trusted.csv -o values.csv
-    nearworth value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
+    \b nearworth value train.csv --target label --validation trusted.csv -o values.csv nearworth
+    value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
     nearworth value large.parquet --target label --checkpoint run/ -o values.parquet
     """
 
@@ -57,7 +69,8 @@ def value() -> None:
 def detect() -> None:
     """List the rows of TRAIN whose labels are probably wrong, worst first.
 
-    Writes row (from 0), the --id column, the given label, the suggested one, quality (low is bad), value, and why.
+    Writes row (from 0), the --id column, the given label, the suggested one, quality (low is bad),
+    value, and why.
 
     \b
     nearworth detect train.csv --target label -o suspects.csv
@@ -71,7 +84,9 @@ def detect() -> None:
     *options.audit(),
     *options.SELECTION,
     *options.IMAGES,
-    *options.output("The page to write, .html; by default TRAIN-report.html in this folder.", default=""),
+    *options.output(
+        "The page to write, .html; by default TRAIN-report.html in this folder.", default=""
+    ),
     options.OPEN,
     options.json("Summary as JSON on stdout."),
 )
@@ -97,7 +112,8 @@ def report() -> None:
     options.json("Summary and row numbers as JSON on stdout."),
 )
 def scan() -> None:
-    """Look for wrong labels, duplicates, contradictions, outliers, leaks into --validation, and small classes.
+    """Look for wrong labels, duplicates, contradictions, outliers, leaks into --validation, and
+    small classes.
 
     \b
     nearworth scan train.csv --target label --validation test.csv -o scan.html
@@ -108,18 +124,48 @@ def scan() -> None:
     "check:check",
     *options.data(n_neighbors=10),
     options.GROUPS,
-    Option(["--baseline"], default="nearworth.lock", metavar="FILE", type=options.PATH, help="What is known already."),
+    Option(
+        ["--baseline"],
+        default="nearworth.lock",
+        metavar="FILE",
+        type=options.PATH,
+        help="What is known already.",
+    ),
     Option(["--update"], is_flag=True, help="Accept the present state: write the baseline."),
-    Option(["--max-new-suspects"], default=0, type=IntRange(min=0), help="Accept this many new suspect labels."),
-    Option(["--max-new-duplicates"], default=0, type=IntRange(min=0), help="Accept this many new duplicates."),
-    Option(["--max-new-leaks"], default=0, type=IntRange(min=0), help="Accept this many new leaks of --validation."),
-    Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives among suspects."),
-    Option(["--format", "form"], default="text", type=Choice(["text", "json", "markdown", "sarif", "junit"])),
+    Option(
+        ["--max-new-suspects"],
+        default=0,
+        type=IntRange(min=0),
+        help="Accept this many new suspect labels.",
+    ),
+    Option(
+        ["--max-new-duplicates"],
+        default=0,
+        type=IntRange(min=0),
+        help="Accept this many new duplicates.",
+    ),
+    Option(
+        ["--max-new-leaks"],
+        default=0,
+        type=IntRange(min=0),
+        help="Accept this many new leaks of --validation.",
+    ),
+    Option(
+        ["--max-fdr"],
+        type=FloatRange(0, 1),
+        help="At most this share of false positives among suspects.",
+    ),
+    Option(
+        ["--format", "form"],
+        default="text",
+        type=Choice(["text", "json", "markdown", "sarif", "junit"]),
+    ),
 )
 def check() -> None:
     """Fail with exit code 3 on findings in TRAIN that are not in the baseline, and name them.
 
-    Finds wrong labels, duplicates and leaks among new and changed rows, and labels never seen before.
+    Finds wrong labels, duplicates and leaks among new and changed rows, and labels never seen
+    before.
 
     \b
     nearworth check train.csv --target label --update
@@ -130,43 +176,61 @@ def check() -> None:
 @command(
     "detect:review",
     *options.audit(),
-    Option(["-n", "--rows", "number"], type=IntRange(min=1), help="How many rows to judge.  [default: 100 at most]"),
+    Option(
+        ["-n", "--rows", "number"],
+        type=IntRange(min=1),
+        help="How many rows to judge.  [default: 100 at most]",
+    ),
     Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the random draw."),
-    Option(["--blind"], is_flag=True, help="Hide what the audit says about a row until it is judged."),
+    Option(
+        ["--blind"], is_flag=True, help="Hide what the audit says about a row until it is judged."
+    ),
     *options.IMAGES,
     *options.output("The page to write, .html."),
 )
 def review() -> None:
-    """Draw rows of TRAIN at random and write a page to judge, one at a time, whether their labels are right.
+    """Draw rows of TRAIN at random and write a page to judge, one at a time, whether their labels
+    are right.
 
-    From the exported answers, `detect` and `report` estimate how many labels are wrong, and make lists that keep
-    their promise. With --review, the page asks for further rows where they help most.
+    From the exported answers, `detect` and `report` estimate how many labels are wrong, and make
+    lists that keep their promise. With --review, the page asks for further rows where they help
+    most.
 
-    \b
-    nearworth review train.csv --target label --id name -n 100 -o review.html
-    nearworth detect train.csv --target label --id name --review review-100-seed0.csv --max-fdr 0.1
-    nearworth review train.csv --target label --id name --review review-100-seed0.csv -n 20 -o more.html
+    \b nearworth review train.csv --target label --id name -n 100 -o review.html nearworth detect
+    train.csv --target label --id name --review review-100-seed0.csv --max-fdr 0.1 nearworth review
+    train.csv --target label --id name --review review-100-seed0.csv -n 20 -o more.html
     """
 
 
 @command(
     "value:owners",
     *(option for option in options.data(n_neighbors=5) if option.name != "id_column"),
-    Option(["--owner-column"], metavar="COL", required=True, help="Column with the owner of each row."),
+    Option(
+        ["--owner-column"], metavar="COL", required=True, help="Column with the owner of each row."
+    ),
     Option(["--budget"], metavar="AMOUNT", help="Split this amount among the owners, to the cent."),
-    Option(["--negative"], type=Choice(["zero", "charge", "error"]), default="zero", help="What negative values pay."),
-    Option(["--analyst"], is_flag=True, help="Give a share of the budget to whoever builds the model."),
-    *options.output("Statements as .html; owners as .json, .csv, .parquet; - is CSV on stdout.", "-"),
+    Option(
+        ["--negative"],
+        type=Choice(["zero", "charge", "error"]),
+        default="zero",
+        help="What negative values pay.",
+    ),
+    Option(
+        ["--analyst"], is_flag=True, help="Give a share of the budget to whoever builds the model."
+    ),
+    *options.output(
+        "Statements as .html; owners as .json, .csv, .parquet; - is CSV on stdout.", "-"
+    ),
     options.json(),
 )
 def owners() -> None:
-    """Say what the rows of each owner are worth together, with owners as players, and what each is paid.
+    """Say what the rows of each owner are worth together, with owners as players, and what each is
+    paid.
 
     Duplicates gain an owner next to nothing. Without --validation, rows of TRAIN judge each other.
 
-    \b
-    nearworth owners train.csv -t label --owner-column seller --validation trusted.csv --budget 10000 -o statement.html
-    nearworth owners train.csv -t label --owner-column seller -o may.json
+    \b nearworth owners train.csv -t label --owner-column seller --validation trusted.csv --budget
+    10000 -o statement.html nearworth owners train.csv -t label --owner-column seller -o may.json
     """
 
 
@@ -195,15 +259,23 @@ def retrieval() -> None:
     Argument(["decisions"], type=options.PATH),
     Argument(["train"], type=options.PATH),
     *options.output("Where the corrected data go."),
-    Option(["-t", "--target"], metavar="COL", help="Column with the labels, if not the one named in DECISIONS."),
-    Option(["--keep/--no-keep"], default=True, help="Keep them in nearworth-decisions.json for the next report."),
+    Option(
+        ["-t", "--target"],
+        metavar="COL",
+        help="Column with the labels, if not the one named in DECISIONS.",
+    ),
+    Option(
+        ["--keep/--no-keep"],
+        default=True,
+        help="Keep them in nearworth-decisions.json for the next report.",
+    ),
     options.QUIET,
 )
 def apply() -> None:
     """Carry out the DECISIONS exported from a report on the data they were made on.
 
-    Changes the labels you decided to change and removes the rows you decided to delete; everything else stays as it
-    is. Refuses decisions made on other data.
+    Changes the labels you decided to change and removes the rows you decided to delete; everything
+    else stays as it is. Refuses decisions made on other data.
 
     \b
     nearworth apply decisions.csv train.csv -o cleaned.csv
@@ -212,14 +284,16 @@ def apply() -> None:
 
 @command(
     "detect:demo",
-    Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the labels that are made wrong."),
+    Option(
+        ["--seed"], default=0, type=IntRange(min=0), help="Seed of the labels that are made wrong."
+    ),
     Option(["-o", "--output", "folder"], default=".", metavar="DIR", help="Folder to write to."),
 )
 def demo() -> None:
     """Find wrong labels among handwritten digits.
 
-    Takes the digits that come with scikit-learn, changes a tenth of the training labels, looks for the changed ones,
-    and writes the data, the value of every row and a report.
+    Takes the digits that come with scikit-learn, changes a tenth of the training labels, looks for
+    the changed ones, and writes the data, the value of every row and a report.
 
     \b
     nearworth demo
@@ -230,16 +304,21 @@ def demo() -> None:
 @command(
     "value:plan",
     Argument(["train"], type=options.PATH),
-    Option(["--for", "purpose"], type=Choice(["value", "detect"]), default="value", help="Which command to plan."),
+    Option(
+        ["--for", "purpose"],
+        type=Choice(["value", "detect"]),
+        default="value",
+        help="Which command to plan.",
+    ),
     *options.TABLE,
     *options.model(n_neighbors=5),
 )
 def plan() -> None:
     """Say what a run would need, before anything runs: threads, memory and time.
 
-    TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are counted. Times come
-    from a short trial on this machine, on some of your rows. --for detect gives the time of an audit, for each way to
-    find neighbours.
+    TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are
+    counted. Times come from a short trial on this machine, on some of your rows. --for detect gives
+    the time of an audit, for each way to find neighbours.
 
     \b
     nearworth plan train.csv --target label --validation trusted.csv --max-memory 1GB
@@ -255,15 +334,18 @@ def plan() -> None:
 def merge() -> None:
     """Merge PARTS of a valuation, made on slices of the validation set, into one result.
 
-    Parts come from `KNNShapley.partial(...).save(file)` or from a checkpoint folder (progress.part). Their order does
-    not matter.
+    Parts come from `KNNShapley.partial(...).save(file)` or from a checkpoint folder
+    (progress.part). Their order does not matter.
 
     \b
     nearworth merge a.part b.part -o values.parquet
     """
 
 
-@command("bench:speed", Option(["--quick"], is_flag=True, help="Smaller data: seconds instead of a minute or two."))
+@command(
+    "bench:speed",
+    Option(["--quick"], is_flag=True, help="Smaller data: seconds instead of a minute or two."),
+)
 def speed() -> None:
     """Compare the exact engine with what a good numpy user writes, as ratios within one run.
 
@@ -275,4 +357,18 @@ def speed() -> None:
 
 
 bench = click.Group("bench", [speed], help="Measure this machine.")
-ALL = (value, detect, report, scan, check, review, owners, retrieval, apply, demo, plan, merge, bench)
+ALL = (
+    value,
+    detect,
+    report,
+    scan,
+    check,
+    review,
+    owners,
+    retrieval,
+    apply,
+    demo,
+    plan,
+    merge,
+    bench,
+)

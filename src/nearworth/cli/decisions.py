@@ -1,9 +1,11 @@
-"""Decisions about rows: read as a page exports them, carried out by `apply`, kept so that no row is asked about twice.
+"""Decisions about rows: read as a page exports them, carried out by `apply`, kept so that no row is
+asked about twice.
 
-Decisions are kept in KEPT, a JSON file in the folder of the data, a line for each, in the order of their keys. A key is
-a hash of the cells of a row but for the target, so rows may be sorted and saved in other formats. `detect` and `report`
-leave out the rows that are known there, of identical rows as many as were decided. Answers of a review go to the
-audit; those with a label can be applied.
+Decisions are kept in KEPT, a JSON file in the folder of the data, a line for each, in the order of
+their keys. A key is a hash of the cells of a row but for the target, so rows may be sorted and
+saved in other formats. `detect` and `report` leave out the rows that are known there, of identical
+rows as many as were decided. Answers of a review go to the audit; those with a label can be
+applied.
 """
 
 from __future__ import annotations
@@ -32,17 +34,38 @@ from nearworth.tables import InputError, listed, number_of
 from nearworth.tables.labels import folded
 from nearworth.tables.read import DataFile, find_dialect, read, suffix_of
 from nearworth.tables.readers import NOTHING, find_reader, kind_of
-from nearworth.tables.write import FORMATS, check_output, guard, locked, replace_cells, write_bytes, write_columns
+from nearworth.tables.write import (
+    FORMATS,
+    check_output,
+    guard,
+    locked,
+    replace_cells,
+    write_bytes,
+    write_columns,
+)
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
     from nearworth.cli.data import Data
 
-DECISIONS, REQUIRED = ("confirm", "relabel", "remove", "skip"), ("row", "given", "decision", "label")
-ANSWERS, REVIEWED = ("right", "wrong", "skip"), ("row", "given", "decision", "asked", "seed", "of_rows")
+DECISIONS, REQUIRED = (
+    ("confirm", "relabel", "remove", "skip"),
+    ("row", "given", "decision", "label"),
+)
+ANSWERS, REVIEWED = (
+    ("right", "wrong", "skip"),
+    ("row", "given", "decision", "asked", "seed", "of_rows"),
+)
 NUMBERS = ("row", "asked", "seed", "of_rows")
 KEPT, VERSION = "nearworth-decisions.json", 1
-FIELDS = ("row", "target", "given", "decision", "label", "at")  # of a decision that is kept; where the row was then
+FIELDS = (
+    "row",
+    "target",
+    "given",
+    "decision",
+    "label",
+    "at",
+)  # of a decision that is kept; where the row was then
 KEY_LENGTH = 16
 STRANGE = 0.05  # share of the answers of a review that may be on rows which are not drawn here
 RIGHT_FILE = "Is it the file that the page was made from?"
@@ -52,7 +75,9 @@ TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, 
 
 
 class Decision(NamedTuple):
-    """What was decided on one row, and how to recognise the row; other texts are empty where they were not exported."""
+    """What was decided on one row, and how to recognise the row; other texts are empty where they
+    were not exported.
+    """
 
     row: int
     given: str
@@ -72,12 +97,18 @@ def read_decisions(
     path: str, possible: tuple[str, ...] = DECISIONS, required: tuple[str, ...] = REQUIRED
 ) -> tuple[Decisions, str]:
     """Decisions by row, and the name of the target, from CSV or JSON as a page exports them."""
-    records = _read_json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
+    records = (
+        _read_json(path)
+        if path.lower().endswith(".json")
+        else read(path, text_only=True).table.to_pylist()
+    )
     decisions: Decisions = {}
     for line, record in enumerate(records):
         decision = _decision(f"{path}: line {line}", record, possible, required)
         if decision.row in decisions:
-            raise InputError(f"{path}: row {decision.row} occurs twice. Keep one decision for each row.")
+            raise InputError(
+                f"{path}: row {decision.row} occurs twice. Keep one decision for each row."
+            )
         decisions[decision.row] = decision
     if not decisions:
         raise InputError(f"{path}: holds no decisions.")
@@ -95,26 +126,40 @@ def _read_json(path: str) -> list[dict[str, Any]]:
         raise InputError(f"{path}: is not a file of decisions exported by a report.") from error
 
 
-def _decision(where: str, record: dict[str, Any], possible: tuple[str, ...], required: tuple[str, ...]) -> Decision:
+def _decision(
+    where: str, record: dict[str, Any], possible: tuple[str, ...], required: tuple[str, ...]
+) -> Decision:
     known = {name: str(record[name]) for name in Decision._fields if record.get(name) is not None}
     if known.get("decision") in ("remove", *ANSWERS):
         known.setdefault("label", "")
     if absent := [name for name in required if name not in known]:
         what = f"has no column {listed(absent)}; export decisions from the page."
         if "decision" in absent and "row" in absent:
-            what = "holds no decisions. Export them from the page; nearworth apply takes them first, then the data."
+            what = (
+                "holds no decisions. Export them from the page; nearworth apply takes them first,"
+                " then the data."
+            )
         elif {*absent} <= {"asked", "seed", "of_rows"}:
-            what = "is of a report, whose rows were not drawn for a review: make a page for one with nearworth review."
+            what = (
+                "is of a report, whose rows were not drawn for a review: make a page for one with"
+                " nearworth review."
+            )
         raise InputError(f"{where} {what}")
     if known["decision"] not in possible:
-        raise InputError(f"{where}: the decision is {known['decision']!r}; use {', '.join(possible)}.")
+        raise InputError(
+            f"{where}: the decision is {known['decision']!r}; use {', '.join(possible)}."
+        )
     for name in NUMBERS:
         if not known.get(name, "0").isdecimal() and (known[name] or name in required):
-            raise InputError(f"{where} has no number where one is needed: {name} is {known[name]!r}.")
+            raise InputError(
+                f"{where} has no number where one is needed: {name} is {known[name]!r}."
+            )
     return Decision(int(known.pop("row")), **known)
 
 
-def apply(*, decisions: str, train: str, output: str, target: str | None, force: bool, keep: bool = False) -> None:
+def apply(
+    *, decisions: str, train: str, output: str, target: str | None, force: bool, keep: bool = False
+) -> None:
     given, written = suffix_of(Path(train)), Path(output).suffix.lower()
     check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
     made, named = read_decisions(decisions, (*DECISIONS, "right", "wrong"))
@@ -133,23 +178,41 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
         _write_typed(source, target, _relabelled(source, new, labels), removed, output)
     kinds = Counter(decision.decision for decision in made.values())
     changes = Counter((made[row].given, label) for row, label in new.items())
-    which = "".join(f"\n  {one_line(a)} -> {one_line(b)}: {count:,}" for (a, b), count in changes.most_common(20))
+    which = "".join(
+        f"\n  {one_line(a)} -> {one_line(b)}: {count:,}"
+        for (a, b), count in changes.most_common(20)
+    )
     gone = f", {number_of('row', len(removed), 'removed')}" if removed else ""
     rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
-    print_message(f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in {one_line(output)}{which}")
+    print_message(
+        f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in"
+        f" {one_line(output)}{which}"
+    )
     if kinds["wrong"]:
-        review = ["--review", decisions] if any(decision.asked for decision in made.values()) else []
+        review = (
+            ["--review", decisions] if any(decision.asked for decision in made.values()) else []
+        )
         again = ["nearworth", "report", train, "--target", target, *review, "-o", "labels.html"]
         to_choose = f"To choose one: {one_line(shlex.join(again))}"
-        print_message(f"{kinds['wrong']:,} judged wrong have no label yet and stay as they are. {to_choose}")
+        print_message(
+            f"{kinds['wrong']:,} judged wrong have no label yet and stay as they are. {to_choose}"
+        )
     if keep:
         _keep(source, target, made, output)
 
 
 def _carried_out(one: Decision) -> Decision:
-    """The answer of a review as the decision that it is: a wrong label is changed if the right one is known."""
-    meant = {"right": "confirm", "wrong": "relabel" if one.label else "wrong"}.get(one.decision, one.decision)
-    return one._replace(decision=meant, label=one.label or one.given) if one.decision in ANSWERS else one
+    """The answer of a review as the decision that it is: a wrong label is changed if the right one
+    is known.
+    """
+    meant = {"right": "confirm", "wrong": "relabel" if one.label else "wrong"}.get(
+        one.decision, one.decision
+    )
+    return (
+        one._replace(decision=meant, label=one.label or one.given)
+        if one.decision in ANSWERS
+        else one
+    )
 
 
 def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
@@ -157,18 +220,27 @@ def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
     records = _as_records(source, target, made)
     try:
         for folder in sorted({Path(source.path).absolute().parent, Path(output).absolute().parent}):
-            with locked(folder / KEPT):  # between reading and writing, another process might add its own
+            with locked(
+                folder / KEPT
+            ):  # between reading and writing, another process might add its own
                 kept = KeptDecisions(folder)
                 kept.add(records)
                 kept.write()
     except InputError as problem:
-        print_message(f"warning: the decisions are not kept for the next report: {one_line(problem)}")
+        print_message(
+            f"warning: the decisions are not kept for the next report: {one_line(problem)}"
+        )
     else:
-        print_message(f"The next report does not ask about these rows again: they are in {KEPT} beside the data.")
+        print_message(
+            f"The next report does not ask about these rows again: they are in {KEPT} beside the"
+            " data."
+        )
 
 
 def _as_records(source: DataFile, target: str, made: Decisions) -> list[tuple[str, ...]]:
-    """Decisions as they are kept, by FIELDS; what was skipped, or is wrong without a label, is still open."""
+    """Decisions as they are kept, by FIELDS; what was skipped, or is wrong without a label, is
+    still open.
+    """
     judged = [decision for decision in made.values() if decision.decision not in ("skip", "wrong")]
     keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
     return [
@@ -183,12 +255,17 @@ def _labels(source: DataFile, target: str) -> list[Any]:
     if not source.is_table:
         raise InputError(f"{source.path}: has no labels `y` to change.")
     if target not in source.table.column_names:
-        raise InputError(f"{source.path}: has no column {target!r}, that of the decisions; name yours with --target.")
+        raise InputError(
+            f"{source.path}: has no column {target!r}, that of the decisions; name yours with"
+            " --target."
+        )
     return list(source.table[target].to_pylist())
 
 
 def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str) -> None:
-    """Copy a CSV byte by byte but for the changed labels (None: rows removed), so that 1.50 stays 1.50."""
+    """Copy a CSV byte by byte but for the changed labels (None: rows removed), so that 1.50 stays
+    1.50.
+    """
     path, table = Path(source.path), source.table
     dialect = find_dialect(path)
 
@@ -197,7 +274,9 @@ def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str)
             return None
         return _written_like(found, guard(new[row]), comma=dialect.decimal == ",")
 
-    lines = replace_cells(path, dialect, table.column_names.index(target), new, change, table.num_rows)
+    lines = replace_cells(
+        path, dialect, table.column_names.index(target), new, change, table.num_rows
+    )
     write_bytes(output, lambda file: file.writelines(lines))
 
 
@@ -212,23 +291,33 @@ def _written_like(given: str, label: str, comma: bool = False) -> str:
     return label.lower() if given.islower() else label.upper() if given.isupper() else label
 
 
-def _write_typed(source: DataFile, target: str, labels: list[Any], removed: set[int], output: str) -> None:
-    """Write a table or an archive of arrays with these labels, in the type that they had, without some rows."""
+def _write_typed(
+    source: DataFile, target: str, labels: list[Any], removed: set[int], output: str
+) -> None:
+    """Write a table or an archive of arrays with these labels, in the type that they had, without
+    some rows.
+    """
     kept = np.array([row for row in range(len(labels)) if row not in removed])
     if source.is_table:
         table, number = source.table, source.table.column_names.index(target)
-        table = table.set_column(number, table.schema.field(number), pa.array(labels, table.schema.field(number).type))
+        table = table.set_column(
+            number, table.schema.field(number), pa.array(labels, table.schema.field(number).type)
+        )
         if source.index is not None and not output.lower().endswith((".csv", ".tsv")):
             for name in source.index.column_names:
                 table = table.append_column(source.index.schema.field(name), source.index[name])
         table = table.replace_schema_metadata(source.table.schema.metadata)
         write_columns(table.take(kept) if removed else table, output)
         return
-    y = np.array(labels, dtype=None if source.y.dtype.kind in "UT" else source.y.dtype)  # text may be longer now
+    y = np.array(
+        labels, dtype=None if source.y.dtype.kind in "UT" else source.y.dtype
+    )  # text may be longer now
     with np.load(source.path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files} | {source.y_name: y}
     if removed:
-        arrays = {name: a[kept] if a.ndim and len(a) == len(labels) else a for name, a in arrays.items()}
+        arrays = {
+            name: a[kept] if a.ndim and len(a) == len(labels) else a for name, a in arrays.items()
+        }
     write_bytes(output, lambda file: np.savez_compressed(file, **arrays))
 
 
@@ -240,12 +329,16 @@ def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> lis
         try:
             labels[row] = TRUTH[label] if kind is bool else kind(label)
         except (ValueError, KeyError, InvalidOperation):
-            raise InputError(f"{source.path}: row {row} holds {kind.__name__}; {label!r} cannot be one.") from None
+            raise InputError(
+                f"{source.path}: row {row} holds {kind.__name__}; {label!r} cannot be one."
+            ) from None
     return labels
 
 
 def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
-    """Refuse decisions made on other rows: by ids or else by the number of rows, and by the labels."""
+    """Refuse decisions made on other rows: by ids or else by the number of rows, and by the
+    labels.
+    """
     n_rows, last = len(labels), max(made)
     has, shown = f"{source.path}: has {n_rows:,} rows", _as_reported(labels)
     if last >= n_rows:
@@ -255,10 +348,14 @@ def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
             _check_id(source, decision)
         elif decision.of_rows and int(decision.of_rows) != n_rows:
             made_on = f"data of {decision.of_rows} rows"
-            raise InputError(f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}")
+            raise InputError(
+                f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}"
+            )
         if not any(same_label(found[row], decision.given) for found in (labels, shown)):
             has = f"{source.path}: row {row} has the label {str(labels[row])!r}"
-            raise InputError(f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}")
+            raise InputError(
+                f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}"
+            )
 
 
 def _check_id(source: DataFile, decision: Decision) -> None:
@@ -266,22 +363,27 @@ def _check_id(source: DataFile, decision: Decision) -> None:
     names = source.table.column_names
     searched = [decision.id_column] if decision.id_column in names else names
     cells = [source.table[name][decision.row].as_py() for name in searched]
-    # Spreadsheets write 007 as 7, so that spellings may differ; but not if another row is spelled exactly so.
+    # Spreadsheets write 007 as 7, so that spellings may differ; but not if another row is spelled
+    # exactly so.
     exact = [decision.id in _spellings(cell) for cell in cells]
     is_same = any(exact) or any(same_label(cell, decision.id) for cell in cells)
     if not any(exact) and is_same and decision.id_column in names:
         written = source.table[decision.id_column]
-        is_same = not (kind_of(written) == "text" and pc.any(pc.equal(written, decision.id)).as_py())
+        is_same = not (
+            kind_of(written) == "text" and pc.any(pc.equal(written, decision.id)).as_py()
+        )
     if not is_same:
         raise InputError(
-            f"{source.path}: row {decision.row} should have the id {decision.id!r}, but has {listed(map(str, cells))}: "
-            "the decisions were made on other data, or on a copy in another order. Sort it back, or export from a "
-            "report on this file."
+            f"{source.path}: row {decision.row} should have the id {decision.id!r}, but has"
+            f" {listed(map(str, cells))}: the decisions were made on other data, or on a copy in"
+            " another order. Sort it back, or export from a report on this file."
         )
 
 
 def _spellings(cell: Any) -> set[str]:
-    """A cell as it is written, and as it is printed where a column of such cells is read as moments."""
+    """A cell as it is written, and as it is printed where a column of such cells is read as
+    moments.
+    """
     found = {str(cell)}
     for kind in MOMENTS if isinstance(cell, str) else ():
         with suppress(pa.ArrowException):
@@ -299,37 +401,61 @@ def _as_reported(labels: list[Any]) -> list[Any]:
 
 
 def answered(data: Data, audit: LabelAudit, reviews: tuple[str, ...]) -> tuple[Data, LabelAudit]:
-    """The data with what reviews settle, and the audit with their answers, one after the other, each drawn anew."""
+    """The data with what reviews settle, and the audit with their answers, one after the other,
+    each drawn anew.
+    """
     corrected, n_reviewed = list[int](), 0
-    position = {number: index for index, number in enumerate(data.rows.numbers.tolist())}  # among the rows audited
+    position = {
+        number: index for index, number in enumerate(data.rows.numbers.tolist())
+    }  # among the rows audited
     for path in reviews:
         made, _ = read_decisions(path, ANSWERS, REVIEWED)
         for row, judged in made.items():
             known = int(judged.of_rows) == data.rows.of_rows and row in position
             if not known or not same_label(data.y[position[row]], judged.given):
-                was = f"row {row} was {judged.given!r} among {judged.of_rows} rows when it was judged"
-                raise InputError(f"{path}: {was}. {RIGHT_FILE} A cleaned copy needs a review of its own.")
-        wrong = {position[row]: one.decision == "wrong" for row, one in made.items() if one.decision != "skip"}
+                was = (
+                    f"row {row} was {judged.given!r} among {judged.of_rows} rows when it was judged"
+                )
+                raise InputError(
+                    f"{path}: {was}. {RIGHT_FILE} A cleaned copy needs a review of its own."
+                )
+        wrong = {
+            position[row]: one.decision == "wrong"
+            for row, one in made.items()
+            if one.decision != "skip"
+        }
         if not wrong:
             raise InputError(f"{path}: holds no judged row.")
         number, seed = next((int(one.asked), int(one.seed)) for one in made.values())
         strange = sorted(wrong.keys() - {*audit.review_sample(number, random_state=seed).tolist()})
         if len(strange) > STRANGE * len(wrong):
             problem = f"row {strange[0]} is not among the {number:,} rows of this review"
-            needed = "Give the options and, in their order, the earlier reviews that its page was made with."
+            needed = (
+                "Give the options and, in their order, the earlier reviews that its page was made"
+                " with."
+            )
             raise InputError(f"{path}: {problem}. {needed}")
         if strange:  # rounded to the other side of a limit by another processor
-            left_out = f"{number_of('answer', len(strange))} left out, on rows that are not drawn here."
+            left_out = (
+                f"{number_of('answer', len(strange))} left out, on rows that are not drawn here."
+            )
             print_message(f"{one_line(path)}: {left_out}")
             wrong = {row: is_wrong for row, is_wrong in wrong.items() if row not in strange}
-        audit, n_reviewed = audit.reviewed(np.array([*wrong]), np.array([*wrong.values()])), n_reviewed + len(wrong)
-        named = (row for row, one in made.items() if one.label and not same_label(one.given, one.label))
+        audit, n_reviewed = (
+            audit.reviewed(np.array([*wrong]), np.array([*wrong.values()])),
+            n_reviewed + len(wrong),
+        )
+        named = (
+            row for row, one in made.items() if one.label and not same_label(one.given, one.label)
+        )
         corrected += [position[row] for row in named if wrong.get(position[row])]
     return replace(data, n_reviewed=n_reviewed, rows=replace(data.rows, judged=corrected)), audit
 
 
 class KeptDecisions:
-    """The decisions that are kept in a folder, if any: by row and target, one for each label judged and each copy."""
+    """The decisions that are kept in a folder, if any: by row and target, one for each label judged
+    and each copy.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self.path = (folder or Path()) / KEPT
@@ -340,7 +466,10 @@ class KeptDecisions:
             for record in json.loads(self.path.read_text(encoding="utf-8"))["decisions"]:
                 self._enter(*(str(({"at": ""} | record)[name]) for name in FIELDS))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            problem = f"{self.path}: is no file of kept decisions ({error}). Delete or repair it, or use --ask-again."
+            problem = (
+                f"{self.path}: is no file of kept decisions ({error}). Delete or repair it, or use"
+                " --ask-again."
+            )
             raise InputError(problem, add=("--ask-again",)) from error
 
     def _enter(self, row: str, target: str, given: str, *made: str) -> None:
@@ -348,33 +477,56 @@ class KeptDecisions:
         self._known.setdefault((row, target), {})[folded(given), record["at"]] = record
 
     def add(self, records: list[tuple[str, ...]]) -> None:
-        """Keep further decisions; a later one on the same row, label and copy replaces the earlier one."""
+        """Keep further decisions; a later one on the same row, label and copy replaces the earlier
+        one.
+        """
         for record in records:
             self._enter(*record)
 
     def write(self) -> None:
         """Replace the file, under its lock: readers see the one or the other, never a part."""
-        records = [record for key in sorted(self._known) for _, record in sorted(self._known[key].items())]
+        records = [
+            record for key in sorted(self._known) for _, record in sorted(self._known[key].items())
+        ]
         lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
         text = f'{{"version": {VERSION}, "decisions": [\n{lines}\n]}}\n'
         write_bytes(str(self.path), lambda file: file.write(text.encode("utf-8", "replace")))
 
     def judged(self, data: Data, rows: IntVector) -> BoolVector:
-        """Which rows were judged with the label that they have, or were given it then: one for each decision."""
+        """Which rows were judged with the label that they have, or were given it then: one for each
+        decision.
+        """
         target, X, found = data.rows.target, data.rows.X, list[int]()
         if not self._known:
             return np.zeros(len(rows), dtype=bool)
         known = rows[[(key, target) in self._known for key in row_keys(data.source, target, rows)]]
-        near, given = np.arange(len(X)), dict(zip(data.rows.numbers.tolist(), data.y.tolist(), strict=True))
-        for column in range(X.shape[1]):  # keys are slow: only of rows that may be identical to one of these
+        near, given = (
+            np.arange(len(X)),
+            dict(zip(data.rows.numbers.tolist(), data.y.tolist(), strict=True)),
+        )
+        for column in range(
+            X.shape[1]
+        ):  # keys are slow: only of rows that may be identical to one of these
             near = near[np.isin(X[near, column], X[known, column])]
         keys = sorted(zip(row_keys(data.source, target, near), near.tolist(), strict=True))
         for key, copies in groupby(keys, key=lambda pair: pair[0]):
-            alike, taken = {row for _, row in copies}, dict[str, int]()  # by where the row was when it was judged
+            alike, taken = (
+                {row for _, row in copies},
+                dict[str, int](),
+            )  # by where the row was when it was judged
             for record in self._known.get((key, target), {}).values():
-                fits = {row: same_label(given.get(row), record["label"]) for row in alike - {*taken.values()}}
-                fits = {row: it for row, it in fits.items() if it or same_label(given.get(row), record["given"])}
-                if fits:  # the row itself, else one that has the label decided on, else one that has that judged
+                fits = {
+                    row: same_label(given.get(row), record["label"])
+                    for row in alike - {*taken.values()}
+                }
+                fits = {
+                    row: it
+                    for row, it in fits.items()
+                    if it or same_label(given.get(row), record["given"])
+                }
+                # the row itself, else one that has the label decided on, else one that has that
+                # judged
+                if fits:
                     best = min(fits, key=lambda row: (str(row) != record["at"], not fits[row], row))
                     taken.setdefault(record["at"], best)
             found += taken.values()
@@ -382,11 +534,15 @@ class KeptDecisions:
 
 
 def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:
-    """A hash for each row, of all its cells but the target, whatever order or format they are in."""
+    """A hash for each row, of all its cells but the target, whatever order or format they are
+    in.
+    """
     names, rows = list[str](), np.asarray(rows, dtype=np.intp)
     if source.is_table:
         names = sorted(name for name in source.table.column_names if name != target)
-        lines: Any = [[record[name] for name in names] for record in source.table.take(rows).to_pylist()]
+        lines: Any = [
+            [record[name] for name in names] for record in source.table.take(rows).to_pylist()
+        ]
     else:
         lines = np.asarray(source.X[rows], dtype=np.float64).tolist()
     texts = (repr([*names, *map(_plain, cells)]) for cells in lines)
@@ -406,12 +562,16 @@ def _plain(cell: Any) -> str:
 
 
 def same_label(cell: Any, text: str) -> bool:
-    """Equal but for case and white space, or as numbers (007 is 7), of whose fractions six digits may be printed."""
+    """Equal but for case and white space, or as numbers (007 is 7), of whose fractions six digits
+    may be printed.
+    """
     found = "" if cell is None else str(cell)
     if folded(found) == folded(text) or (not text and folded(found) in NOTHING):
         return True
     try:
         number = Decimal(found.strip())
-        return number == Decimal(text) or (number % 1 != 0 and text in (f"{float(number):.{n}g}" for n in (6, 15)))
+        return number == Decimal(text) or (
+            number % 1 != 0 and text in (f"{float(number):.{n}g}" for n in (6, 15))
+        )
     except InvalidOperation:
         return False

@@ -1,4 +1,6 @@
-"""Options that several commands share, as lists of click parameters; progress, and messages unless --quiet."""
+"""Options that several commands share, as lists of click parameters; progress, and messages unless
+--quiet.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,19 @@ from click import Argument, Choice, FloatRange, IntRange, Option
 
 from nearworth._common.text import lines
 
-PATH = click.Path(readable=False)  # files that cannot be read are refused when they are read, in one wording
-MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs")
+PATH = click.Path(
+    readable=False
+)  # files that cannot be read are refused when they are read, in one wording
+MODEL = (
+    "n_neighbors",
+    "metric",
+    "utility",
+    "semivalue",
+    "search",
+    "max_error",
+    "max_memory",
+    "n_jobs",
+)
 SEMIVALUES = ("shapley", "banzhaf", "loo", "composite")
 BAR_DELAY = 2.0  # seconds before a bar is shown
 QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
@@ -57,84 +70,198 @@ def is_quiet() -> bool:
 
 # What the columns of a file are and how they are prepared.
 TABLE = [
-    Option(["-t", "--target"], metavar="COL", help="Column with the labels. Tables need it; npz files hold y."),
-    Option(["--validation"], metavar="FILE", type=PATH, help="Trusted rows; without them rows judge each other."),
-    Option(["--id", "id_column"], metavar="COL", help="Column that names each row; copied to the output."),
-    Option(["--ignore"], metavar="COL,...", multiple=True, help="Leave columns out (repeatable; * and ? match)."),
     Option(
-        ["--features"], metavar="COL,...", multiple=True,
-        help="Compare rows by these columns only; numbers chosen by a pattern are used as they are: 'emb_*'.",
+        ["-t", "--target"],
+        metavar="COL",
+        help="Column with the labels. Tables need it; npz files hold y.",
     ),
-    Option(["--na-values"], metavar="TEXT,...", multiple=True, help="Other words for missing values: -999,unknown."),
-    Option(["--max-categories"], type=IntRange(min=2), default=40, help="Group rare text values beyond this many."),
-    Option(["--exact-labels"], is_flag=True, help="Take labels as written: case, spaces and 'None' matter."),
-    Option(["--strict"], is_flag=True, help="Refuse columns without an obvious distance instead of preparing them."),
-]  # fmt: skip
+    Option(
+        ["--validation"],
+        metavar="FILE",
+        type=PATH,
+        help="Trusted rows; without them rows judge each other.",
+    ),
+    Option(
+        ["--id", "id_column"],
+        metavar="COL",
+        help="Column that names each row; copied to the output.",
+    ),
+    Option(
+        ["--ignore"],
+        metavar="COL,...",
+        multiple=True,
+        help="Leave columns out (repeatable; * and ? match).",
+    ),
+    Option(
+        ["--features"],
+        metavar="COL,...",
+        multiple=True,
+        help=(
+            "Compare rows by these columns only; numbers chosen by a pattern are used as they are:"
+            " 'emb_*'."
+        ),
+    ),
+    Option(
+        ["--na-values"],
+        metavar="TEXT,...",
+        multiple=True,
+        help="Other words for missing values: -999,unknown.",
+    ),
+    Option(
+        ["--max-categories"],
+        type=IntRange(min=2),
+        default=40,
+        help="Group rare text values beyond this many.",
+    ),
+    Option(
+        ["--exact-labels"],
+        is_flag=True,
+        help="Take labels as written: case, spaces and 'None' matter.",
+    ),
+    Option(
+        ["--strict"],
+        is_flag=True,
+        help="Refuse columns without an obvious distance instead of preparing them.",
+    ),
+]
 # Which rows of an audit are suspects.
 SELECTION = [
-    Option(["--rule"], type=Choice(["ranking", "cluster", "lower-cluster"]), help="How suspects are chosen."),
+    Option(
+        ["--rule"],
+        type=Choice(["ranking", "cluster", "lower-cluster"]),
+        help="How suspects are chosen.",
+    ),
     Option(["--fraction"], type=FloatRange(0, 1), help="List this share of the rows."),
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives."),
-    Option(["--ask-again"], is_flag=True, help="Also list rows judged before (nearworth-decisions.json)."),
+    Option(
+        ["--ask-again"],
+        is_flag=True,
+        help="Also list rows judged before (nearworth-decisions.json).",
+    ),
 ]
 GROUPS = Option(
-    ["--groups"], metavar="COL", help="Column with the group of each row (a patient): its rows do not judge each other."
+    ["--groups"],
+    metavar="COL",
+    help="Column with the group of each row (a patient): its rows do not judge each other.",
 )
-REVIEW = Option(["--review"], multiple=True, type=PATH, metavar="FILE", help="Decisions of a review (repeatable).")
+REVIEW = Option(
+    ["--review"],
+    multiple=True,
+    type=PATH,
+    metavar="FILE",
+    help="Decisions of a review (repeatable).",
+)
 IMAGES = [
     Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
-    Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN and below its folder."),
-    Option(["--images-below"], metavar="DIR", type=PATH, help="Images may be anywhere below this folder."),
+    Option(
+        ["--image-column"],
+        metavar="COL",
+        help="Column with image files, relative to TRAIN and below its folder.",
+    ),
+    Option(
+        ["--images-below"],
+        metavar="DIR",
+        type=PATH,
+        help="Images may be anywhere below this folder.",
+    ),
 ]
 OPEN = Option(["--open", "show"], is_flag=True, help="Open the page in a browser.")
 QUIET = Option(
-    ["--quiet", "-q"], is_flag=True, expose_value=False, help="Only errors on stderr.",
+    ["--quiet", "-q"],
+    is_flag=True,
+    expose_value=False,
+    help="Only errors on stderr.",
     callback=lambda ctx, _, quiet: ctx.meta.update({QUIET_KEY: quiet}),
-)  # fmt: skip
-CHECKPOINT = Option(["--checkpoint"], metavar="DIR", help="Store progress here; the same command goes on from there.")
+)
+CHECKPOINT = Option(
+    ["--checkpoint"],
+    metavar="DIR",
+    help="Store progress here; the same command goes on from there.",
+)
 
 
 def neighbors(default: int) -> Option:
-    return Option(["-k", "n_neighbors"], type=IntRange(min=1), default=default, help="Number of neighbours.")
+    return Option(
+        ["-k", "n_neighbors"], type=IntRange(min=1), default=default, help="Number of neighbours."
+    )
 
 
 def semivalues(default: str) -> Option:
-    return Option(["--semivalue"], default=default, type=Choice(SEMIVALUES), help="How coalitions are weighed.")
+    return Option(
+        ["--semivalue"],
+        default=default,
+        type=Choice(SEMIVALUES),
+        help="How coalitions are weighed.",
+    )
 
 
 def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     """Which values, between which distances, how exactly, and on what part of the machine."""
     return [
         neighbors(n_neighbors),
-        Option(["--task"], type=Choice(["classification", "regression"]), help="By default, as the target looks."),
-        Option(["--metric"], default="euclidean", help="Distance between rows: any name scikit-learn knows."),
-        Option(["--utility"], type=Choice(["soft", "original"]), default="soft", help="What a model is worth."),
+        Option(
+            ["--task"],
+            type=Choice(["classification", "regression"]),
+            help="By default, as the target looks.",
+        ),
+        Option(
+            ["--metric"],
+            default="euclidean",
+            help="Distance between rows: any name scikit-learn knows.",
+        ),
+        Option(
+            ["--utility"],
+            type=Choice(["soft", "original"]),
+            default="soft",
+            help="What a model is worth.",
+        ),
         semivalues("shapley"),
         Option(
-            ["--search"], type=Choice(["exact", "auto", "lsh", "faiss"]), default=search,
-            help="How neighbours are found; lsh and faiss need --max-error. auto: the cheapest certified way.",
+            ["--search"],
+            type=Choice(["exact", "auto", "lsh", "faiss"]),
+            default=search,
+            help=(
+                "How neighbours are found; lsh and faiss need --max-error. auto: the cheapest"
+                " certified way."
+            ),
         ),
-        Option(["--max-error"], type=FloatRange(min=0, min_open=True), help="Certified error you accept."),
-        Option(["--max-memory"], metavar="SIZE", help="Memory limit, such as 2GB; default: a quarter of free memory."),
+        Option(
+            ["--max-error"],
+            type=FloatRange(min=0, min_open=True),
+            help="Certified error you accept.",
+        ),
+        Option(
+            ["--max-memory"],
+            metavar="SIZE",
+            help="Memory limit, such as 2GB; default: a quarter of free memory.",
+        ),
         Option(["--jobs", "n_jobs"], type=int, help="Threads; by default all cores."),
-    ]  # fmt: skip
+    ]
 
 
 def data(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     """The options of every command that reads data and computes something from them."""
-    dry_run = Option(["--dry-run"], is_flag=True, help="Say what becomes of each column, then stop.")
+    dry_run = Option(
+        ["--dry-run"], is_flag=True, help="Say what becomes of each column, then stop."
+    )
     return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors, search), dry_run, QUIET]
 
 
 def audit() -> list[click.Parameter]:
     """The options of every command that audits labels."""
-    models = Option(["--models"], type=Choice(["auto"]), help="Ask fitted models too: better on tables, slower.")
+    models = Option(
+        ["--models"], type=Choice(["auto"]), help="Ask fitted models too: better on tables, slower."
+    )
     return [*data(n_neighbors=10, search="auto"), models, GROUPS, CHECKPOINT, REVIEW]
 
 
 def output(what: str, default: str | None = None) -> list[click.Parameter]:
-    """Where results go; without a default the option is required, and only with "-" they may go to stdout."""
-    needed: dict[str, Any] = {"required": True} if default is None else {"default": default, "show_default": False}
+    """Where results go; without a default the option is required, and only with "-" they may go to
+    stdout.
+    """
+    needed: dict[str, Any] = (
+        {"required": True} if default is None else {"default": default, "show_default": False}
+    )
     if default != "-":
         needed["callback"] = _refuse_stdout
     return [
@@ -154,11 +281,17 @@ def json(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> 
 
 
 def pop_model(given: dict[str, Any]) -> dict[str, Any]:
-    """Take the parameters of `KNNShapley` but the task out of the options; contradictions are refused at once."""
+    """Take the parameters of `KNNShapley` but the task out of the options; contradictions are
+    refused at once.
+    """
     model = {name: given.pop(name) for name in MODEL}
     progress.done = progress.total = 0
     if model["search"] == "faiss" and not find_spec("faiss"):
-        raise click.UsageError("--search faiss needs faiss, which is not installed: pip install 'nearworth[faiss]'")
+        raise click.UsageError(
+            "--search faiss needs faiss, which is not installed: pip install 'nearworth[faiss]'"
+        )
     if model["search"] in ("lsh", "faiss") and model["max_error"] is None:
-        raise click.UsageError(f"--search {model['search']} needs --max-error, which says how far to search.")
+        raise click.UsageError(
+            f"--search {model['search']} needs --max-error, which says how far to search."
+        )
     return model

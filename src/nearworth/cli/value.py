@@ -1,4 +1,6 @@
-"""nearworth value, owners, retrieval, plan and merge: values of rows, of owners and of documents, and their cost."""
+"""nearworth value, owners, retrieval, plan and merge: values of rows, of owners and of documents,
+and their cost.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from typing import Any
 
 import click
 
-import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
+# its names load when first used, so that bad files are refused before scikit-learn is imported
+import nearworth as nw
 from nearworth._common.text import lines, one_line, refuse_alike
 from nearworth.cli.data import Data, load, prepare, print_json, write_results
 from nearworth.cli.options import pop_model, print_message, progress
@@ -26,16 +29,26 @@ PATIENCE = 10  # seconds to wait for a scheduler
 
 
 def value(
-    *, output: str, force: bool, as_json: bool, checkpoint: str | None, cluster: str | None, scratch: str | None,
+    *,
+    output: str,
+    force: bool,
+    as_json: bool,
+    checkpoint: str | None,
+    cluster: str | None,
+    scratch: str | None,
     **given: Any,
-) -> None:  # fmt: skip
+) -> None:
     model = pop_model(given)
     check_output(output, force, inputs=(given["train"], given["validation"]))
     data = prepare(**given)
-    est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0, progress=progress)
+    est = nw.KNNShapley(
+        **model, task=data.task, standard_errors=True, random_state=0, progress=progress
+    )
     est.fit(data.X, data.y)
     with cluster_client(cluster) as client:
-        valuation = est.value(data.X_val, data.y_val, checkpoint=checkpoint, executor=client, scratch=scratch)
+        valuation = est.value(
+            data.X_val, data.y_val, checkpoint=checkpoint, executor=client, scratch=scratch
+        )
     if valuation.resumed:
         resumed = f"{valuation.resumed:,} of {valuation.n_val:,} validation points"
         print_message(f"{resumed} came from {one_line(checkpoint)}")
@@ -53,14 +66,19 @@ def value(
         "negative": int((valuation.values < 0).sum()),
         "columns": data.columns,
     }
-    write_results(data.names(data.rows.numbers) | value_columns(valuation), summary, output, as_json)
+    write_results(
+        data.names(data.rows.numbers) | value_columns(valuation), summary, output, as_json
+    )
     if output != STDOUT:
         print_message(f"Values of {len(data.y):,} rows are in {one_line(output)}")
 
 
 def value_columns(valuation: nw.Valuation) -> dict[str, Any]:
     """value, standard_error and rank of every row; certified bounds where values are not exact."""
-    frame, bounds = valuation.to_frame("pyarrow"), ("lower", "upper") if valuation.error_bound > 0 else ()
+    frame, bounds = (
+        valuation.to_frame("pyarrow"),
+        ("lower", "upper") if valuation.error_bound > 0 else (),
+    )
     return {name: frame[name] for name in ("value", "standard_error", *bounds, "rank")}
 
 
@@ -74,7 +92,9 @@ def cluster_client(address: str | None) -> Iterator[Any]:
         import distributed
     except ImportError as error:
         raise ImportError("--cluster needs Dask: pip install 'nearworth[dask]'") from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are printed once, as one line
+    logging.getLogger("distributed").setLevel(
+        logging.CRITICAL
+    )  # errors are printed once, as one line
     try:
         client = distributed.Client(address, timeout=PATIENCE)
     except (ValueError, OSError) as error:
@@ -87,9 +107,16 @@ def cluster_client(address: str | None) -> Iterator[Any]:
 
 
 def owners(
-    *, output: str, force: bool, as_json: bool, owner_column: str, budget: str | None, negative: str, analyst: bool,
+    *,
+    output: str,
+    force: bool,
+    as_json: bool,
+    owner_column: str,
+    budget: str | None,
+    negative: str,
+    analyst: bool,
     **given: Any,
-) -> None:  # fmt: skip
+) -> None:
     from nearworth.report.page import render_statements
     from nearworth.results.owners import in_cents
 
@@ -98,16 +125,32 @@ def owners(
     model, rules = pop_model(given), dict[str, Any](negative=negative, analyst=analyst)
     check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"]))
     data = prepare(**given, id_column=owner_column)
-    est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
+    est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(
+        data.X, data.y
+    )
     names = data.rows.ids.take(data.rows.numbers).to_pylist()
     named = [name is not None and str(name).strip() for name in names]
-    if missing := [int(row) for row, name in zip(data.rows.numbers, named, strict=True) if not name]:
-        problem = f"{given['train']}: --owner-column {owner_column} names no owner in rows {listed(missing)}."
+    if missing := [
+        int(row) for row, name in zip(data.rows.numbers, named, strict=True) if not name
+    ]:
+        problem = (
+            f"{given['train']}: --owner-column {owner_column} names no owner in rows"
+            f" {listed(missing)}."
+        )
         raise InputError(f"{problem} Name one, or leave these rows out of the file.")
-    refuse_alike(dict.fromkeys(names), f"{one_line(given['train'])}: the owner column {owner_column!r}")
+    refuse_alike(
+        dict.fromkeys(names), f"{one_line(given['train'])}: the owner column {owner_column!r}"
+    )
     values = est.value_owners(names, data.X_val, data.y_val)
     payments = {} if budget is None else values.payments(budget, **rules)
-    print_message("\n".join([str(values), *(f"{one_line(owner)}: {amount:.2f}" for owner, amount in payments.items())]))
+    print_message(
+        "\n".join(
+            [
+                str(values),
+                *(f"{one_line(owner)}: {amount:.2f}" for owner, amount in payments.items()),
+            ]
+        )
+    )
     frame, suffix = values.to_frame("pyarrow"), Path(output).suffix.lower()
     if payments:
         rows = [row | {"payment": payments[row["owner"]]} for row in frame.to_pylist()]
@@ -115,14 +158,20 @@ def owners(
             rows.append({"owner": "analyst", "payment": payments["analyst"]})
             rows = [row | {"owner": str(row["owner"])} for row in rows]
         frame = type(frame).from_pylist(rows)
-    summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}
+    summary = {
+        "command": "owners",
+        "how": values.how,
+        "payments": {str(k): v for k, v in payments.items()},
+    }
     if suffix not in (".html", ".json"):
         write_results(frame, summary, output, as_json)
         return
     if suffix == ".html":
         text = render_statements(values, Path(given["train"]).name, budget, rules)
     else:
-        text = json.dumps(json.loads(values.to_json()) | {"payments": summary["payments"]}, indent=1)
+        text = json.dumps(
+            json.loads(values.to_json()) | {"payments": summary["payments"]}, indent=1
+        )
     write_bytes(output, lambda file: file.write(text.encode()))
     if as_json:
         print_json(summary | {"output": output})
@@ -130,7 +179,14 @@ def owners(
 
 
 def retrieval(
-    *, run: str, qrels: str, n_neighbors: int, semivalue: Any, output: str, force: bool, as_json: bool
+    *,
+    run: str,
+    qrels: str,
+    n_neighbors: int,
+    semivalue: Any,
+    output: str,
+    force: bool,
+    as_json: bool,
 ) -> None:
     check_output(output, force, inputs=(run, qrels))
     values = nw.value_retrieval(run, qrels, n_neighbors, semivalue)
@@ -139,7 +195,11 @@ def retrieval(
     for document, queries in harmful.items():
         hurt = ", ".join(map(one_line, list(queries)[:5]))
         print_message(f"{one_line(document)} hurts {hurt}{', ...' * (len(queries) > 5)}")
-    summary = {"command": "retrieval", "n_queries": len(values.queries), "error_bound": values.error_bound}
+    summary = {
+        "command": "retrieval",
+        "n_queries": len(values.queries),
+        "error_bound": values.error_bound,
+    }
     write_results(values.to_frame("pyarrow"), summary | {"harmful": harmful}, output, as_json)
 
 
@@ -154,7 +214,9 @@ def plan(*, purpose: str, validation: str | None, **given: Any) -> None:
 
 
 def plan_audit(data: Data, model: dict[str, Any]) -> None:
-    """Print how long an audit takes by each way to find neighbours, from the first seconds of one."""
+    """Print how long an audit takes by each way to find neighbours, from the first seconds of
+    one.
+    """
     from nearworth.cli.detect import INDEX_ERROR, MANY_ROWS, resolve_search
     from nearworth.engine.plan import readable_time
 
@@ -162,13 +224,20 @@ def plan_audit(data: Data, model: dict[str, Any]) -> None:
     if task == "classification" and model["metric"] == "euclidean":
         ways["an index (faiss)"] = {"search": "faiss", "max_error": INDEX_ERROR}
     taken = resolve_search(model | {"search": "auto"}, n_rows, task)["search"]
-    click.echo(f"An audit of {n_rows:,} rows of {data.X.shape[1]:,} numbers, from its first seconds on this machine:")
+    click.echo(
+        f"An audit of {n_rows:,} rows of {data.X.shape[1]:,} numbers, from its first seconds on"
+        " this machine:"
+    )
     for name, search in ways.items():
         if search["search"] == "faiss" and not find_spec("faiss"):
             click.echo(f"  {name:<18} not installed: pip install 'nearworth[faiss]'")
             continue
         setup, per_row = _try_audit(data, model | search)
-        default = f"  (the default, from {MANY_ROWS:,} rows on an index)" if search["search"] == taken else ""
+        default = (
+            f"  (the default, from {MANY_ROWS:,} rows on an index)"
+            if search["search"] == taken
+            else ""
+        )
         click.echo(f"  {name:<18} about {readable_time(setup + per_row * n_rows)}{default}")
 
 

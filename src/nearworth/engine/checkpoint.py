@@ -1,7 +1,7 @@
 """A folder with the work done so far, whatever happens to the process.
 
-    folder/progress.part   the last complete sums (see results/)
-    folder/lock            held while a run uses the folder; the system releases it when the process dies
+    folder/progress.part   the last complete sums (see results/) folder/lock            held while a
+    run uses the folder; the system releases it when the process dies
 
 The main thread, which only collects leaves, writes the sums while others go on with theirs.
 """
@@ -26,13 +26,17 @@ _held: set[Path] = set()  # locks of this process, to which the system grants th
 def checkpointed(
     folder: str | os.PathLike[str], beginning: Partial, interval: float
 ) -> Iterator[tuple[Partial, Callable[[Partial], object]]]:
-    """Sums to go on with, of the folder if it has some; and what to call after each leaf, to write at intervals."""
+    """Sums to go on with, of the folder if it has some; and what to call after each leaf, to write
+    at intervals.
+    """
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise ValueError(f"checkpoint must be a folder; {str(folder)!r} is a file.")
     place.mkdir(parents=True, exist_ok=True)
     with _locked(place / LOCK):
-        for leftover in place.glob(f".{PROGRESS}.*.tmp"):  # of a process that was killed while writing
+        for leftover in place.glob(
+            f".{PROGRESS}.*.tmp"
+        ):  # of a process that was killed while writing
             leftover.unlink(missing_ok=True)
         summed = _load(place, beginning)
         writer = _Writer(place, summed.n_points, interval)
@@ -63,7 +67,10 @@ class _Writer:
         except Exception as error:  # a full disk must not end the run
             if not self._warned:
                 failed = f"The checkpoint in {str(self._folder)!r} could not be written ({error})"
-                saved = f"what was saved before ({self._saved_points:,} validation points) is still there"
+                saved = (
+                    f"what was saved before ({self._saved_points:,} validation points) is still"
+                    " there"
+                )
                 warn_user(f"{failed}. The run goes on; {saved}.")
             self._warned = True
 
@@ -77,18 +84,28 @@ def _load(folder: Path, beginning: Partial) -> Partial:
         raise ValueError(f"checkpoint: {error} Delete it to begin anew.") from error
     if different := partial.origin.differences(beginning.origin, RUN):
         problem = f"belongs to another run; it differs in {'; '.join(different)} (there and here)"
-        raise ValueError(f"checkpoint {str(folder)!r} {problem}. Use another folder, or delete this one to begin anew.")
+        raise ValueError(
+            f"checkpoint {str(folder)!r} {problem}. Use another folder, or delete this one to begin"
+            " anew."
+        )
     return partial
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock, which ends with the process at the latest and is not inherited; refuse one that is held."""
-    refusal = f"checkpoint {str(path.parent)!r} is in use by another run. Wait for it to end, or use another folder."
+    """Hold a lock, which ends with the process at the latest and is not inherited; refuse one that
+    is held.
+    """
+    refusal = (
+        f"checkpoint {str(path.parent)!r} is in use by another run. Wait for it to end, or use"
+        " another folder."
+    )
     key = path.resolve()
     if key in _held:
         raise ValueError(refusal)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT)  # closing it would release a lock of this process
+    handle = os.open(
+        path, os.O_RDWR | os.O_CREAT
+    )  # closing it would release a lock of this process
     try:
         try:
             if sys.platform == "win32":

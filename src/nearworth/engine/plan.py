@@ -1,4 +1,6 @@
-"""Method and Plan: how a problem will be solved, decided before any work is done. Both print themselves."""
+"""Method and Plan: how a problem will be solved, decided before any work is done. Both print
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -31,23 +33,32 @@ from nearworth.results.typical_error import sample_sizes
 
 # An index must be built first: below these sizes every distance is computed sooner.
 INDEX_POINTS, INDEX_QUERIES = 500_000, 8_000
-PRODUCT_POINTS = 128  # from here on, a product and what it leaves ambiguous are faster than all exact distances
+PRODUCT_POINTS = (
+    128  # from here on, a product and what it leaves ambiguous are faster than all exact distances
+)
 PRODUCT_QUERIES = 8  # from here on, the preparation of a matrix product pays
 GOOD_BATCH = 32  # queries from which on a product is efficient
-SHARED_PASS = 8  # queries that must share a pass over a file before a second thread makes passes of its own
+SHARED_PASS = (
+    8  # queries that must share a pass over a file before a second thread makes passes of its own
+)
 QUERY_COPIES = 6  # of a query, while it is converted, centred and multiplied
-PAIR_WORK, THREAD_WORK = 32, 2**20  # operations: of a pair beside its differences; of a leaf, for threads to help
+PAIR_WORK, THREAD_WORK = (
+    32,
+    2**20,
+)  # operations: of a pair beside its differences; of a leaf, for threads to help
 TRIAL_SECONDS = 0.3
 THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """How values are computed; prints itself, picks the evaluator, goes into the origin and travels to workers.
+    """How values are computed; prints itself, picks the evaluator, goes into the origin and travels
+    to workers.
 
-    `n_candidates` neighbours are ranked (None: all), found by the `searcher` (None: every distance is computed); `tail`
-    stands for the others. With `max_error`, points are counted in cells beyond a cut that certifies this error, instead
-    of being ranked. A `rule` replaces the ranking of rows: owners as players, rows given others, a radius.
+    `n_candidates` neighbours are ranked (None: all), found by the `searcher` (None: every distance
+    is computed); `tail` stands for the others. With `max_error`, points are counted in cells beyond
+    a cut that certifies this error, instead of being ranked. A `rule` replaces the ranking of rows:
+    owners as players, rows given others, a radius.
     """
 
     n_candidates: int | None = None
@@ -61,10 +72,15 @@ class Method:
         if self.rule is not None:
             return str(self.rule)
         if self.max_error is not None:
-            return f"neighbours ranked as far as an error of {self.max_error:g} asks for: {self.reason}"
+            return (
+                f"neighbours ranked as far as an error of {self.max_error:g} asks for:"
+                f" {self.reason}"
+            )
         if self.n_candidates is None:
             return f"all neighbours ranked: {self.reason}"
-        how = "every distance computed" if self.searcher is None else f"found by {self.searcher.name}"
+        how = (
+            "every distance computed" if self.searcher is None else f"found by {self.searcher.name}"
+        )
         return f"{self.n_candidates:,} nearest ranked, {how}: {self.reason}"
 
     @property
@@ -77,9 +93,15 @@ class Method:
         return RankRule() if self.rule is None and not native.available() else self.rule
 
     def evaluators(
-        self, problem: Problem, plan: Plan, source: Source | None = None, shared: SharedTraining | None = None
+        self,
+        problem: Problem,
+        plan: Plan,
+        source: Source | None = None,
+        shared: SharedTraining | None = None,
     ) -> Callable[[], Evaluator]:
-        """What makes the evaluator of each thread; candidates come from the `source`, if not from exact search."""
+        """What makes the evaluator of each thread; candidates come from the `source`, if not from
+        exact search.
+        """
         if self.n_candidates is not None:
             found = source or ExactSource(problem, self.n_candidates, plan)
             return lambda: TruncatedEvaluator(problem, found, self.tail)
@@ -89,7 +111,12 @@ class Method:
             return lambda: RegressionEvaluator(problem, plan.batch)
         shared = shared or SharedTraining(problem.keys, problem.labels)
         return lambda: ClassificationEvaluator(
-            problem, shared, batch=plan.batch, products=plan.products, single=plan.single, max_error=self.max_error
+            problem,
+            shared,
+            batch=plan.batch,
+            products=plan.products,
+            single=plan.single,
+            max_error=self.max_error,
         )
 
     def memory(self, training: TrainingSet, n_train: int, *, by_product: bool) -> Memory:
@@ -105,11 +132,17 @@ class Method:
 
 def check_search_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse what contradicts itself, before any data are seen."""
-    search, wanted, max_error = parameters["search"], parameters["n_candidates"], parameters["max_error"]
+    search, wanted, max_error = (
+        parameters["search"],
+        parameters["n_candidates"],
+        parameters["max_error"],
+    )
     indexed, regression = search not in ("exact", "auto"), parameters["task"] == "regression"
     name = f"search={search!r}" if isinstance(search, str) else "search with a searcher"
     if wanted is not None and max_error is not None:
-        raise ValueError(f"n_candidates={wanted} and max_error={max_error} were both given. Give one of them.")
+        raise ValueError(
+            f"n_candidates={wanted} and max_error={max_error} were both given. Give one of them."
+        )
     if indexed and wanted is None and max_error is None:
         raise ValueError(f"{name} needs n_candidates or max_error, which say how far to search.")
     games = [game for game in ("radius", "weights") if parameters[game] is not None]
@@ -118,42 +151,79 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
     for game in games:
         check_rule(game, parameters, "n_candidates", "max_error")
     if "radius" in games and (len(games) > 1 or parameters["utility"] != "soft"):
-        raise ValueError("radius needs utility='soft', weights=None and another semivalue than ('sizes', ...).")
-    if parameters["privacy"] is not None and ("radius" not in games or parameters["n_classes"] is None):
-        raise ValueError("privacy needs a radius, and n_classes, which would be counted in the data otherwise.")
+        raise ValueError(
+            "radius needs utility='soft', weights=None and another semivalue than ('sizes', ...)."
+        )
+    if parameters["privacy"] is not None and (
+        "radius" not in games or parameters["n_classes"] is None
+    ):
+        raise ValueError(
+            "privacy needs a radius, and n_classes, which would be counted in the data otherwise."
+        )
     if regression and (wanted is not None or indexed):
         found = name if wanted is None else f"n_candidates={wanted}"
-        raise ValueError(f"{found} needs task='classification': regression ranks all neighbours. Leave it out.")
+        raise ValueError(
+            f"{found} needs task='classification': regression ranks all neighbours. Leave it out."
+        )
 
 
-def choose_method(training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None) -> Method:
+def choose_method(
+    training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None
+) -> Method:
     """The cheapest method that gives what is asked for."""
     if parameters["radius"] is not None:
         rule, privacy = RadiusRule(float(parameters["radius"])), parameters["privacy"]
         if privacy is not None:
-            noise, secret = privacy_noise(privacy, n_val), int(as_generator(parameters["random_state"]).integers(2**63))
-            # Two runs with the same noise on other counts, or with a multiple of it, would tell the counts.
-            counts = training.fingerprint, rule.radius, describe(training.metric), describe(training.metric_params)
+            noise, secret = (
+                privacy_noise(privacy, n_val),
+                int(as_generator(parameters["random_state"]).integers(2**63)),
+            )
+            # Two runs with the same noise on other counts, or with a multiple of it, would tell the
+            # counts.
+            counts = (
+                training.fingerprint,
+                rule.radius,
+                describe(training.metric),
+                describe(training.metric_params),
+            )
             rule = replace(rule, noise=noise, seed=int(fingerprint(secret, noise, *counts), 16))
         return Method(rule=rule)
     if parameters["weights"] is not None:
         return Method(rule=RankRule(parameters["weights"]))
-    search, max_error, n_train = parameters["search"], parameters["max_error"], n_train or training.n_rows
+    search, max_error, n_train = (
+        parameters["search"],
+        parameters["max_error"],
+        n_train or training.n_rows,
+    )
     euclidean = training.keys.data is not None
     if search not in ("exact", "auto") and not euclidean:
-        raise ValueError("Searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
+        raise ValueError(
+            "Searchers find Euclidean neighbours; use search='exact' with other metrics and sparse"
+            " data."
+        )
     k, why = _how_many(training, parameters, n_train)
     if k is None or k >= n_train:
         return Method(reason=why if k is None else "n_candidates covers the whole training set")
     searcher = searcher_of(search, parameters)
-    if search == "auto" and euclidean and n_train >= INDEX_POINTS and n_val >= INDEX_QUERIES and find_spec("faiss"):
+    if (
+        search == "auto"
+        and euclidean
+        and n_train >= INDEX_POINTS
+        and n_val >= INDEX_QUERIES
+        and find_spec("faiss")
+    ):
         searcher, why = searcher_of("faiss", {}), f"{why}; an index pays off for this many queries"
     if searcher is None and max_error is not None:
-        return Method(max_error=float(max_error) if native.available() else None, reason="beyond, counting is enough")
+        return Method(
+            max_error=float(max_error) if native.available() else None,
+            reason="beyond, counting is enough",
+        )
     return Method(n_candidates=k, searcher=searcher, tail=parameters["tail"], reason=why)
 
 
-def _how_many(training: TrainingSet, parameters: Mapping[str, Any], n_train: int) -> tuple[int | None, str]:
+def _how_many(
+    training: TrainingSet, parameters: Mapping[str, Any], n_train: int
+) -> tuple[int | None, str]:
     wanted, max_error = parameters["n_candidates"], parameters["max_error"]
     if wanted is not None:
         return int(wanted), f"{wanted:,} neighbours were asked for"
@@ -161,7 +231,9 @@ def _how_many(training: TrainingSet, parameters: Mapping[str, Any], n_train: int
         return None, "exact values were asked for"
     if training.task == "regression":
         return None, "no bound is known beforehand for regression, so all neighbours are ranked"
-    k = candidates_for_error(training.game(parameters, n_train), float(max_error), parameters["tail"])
+    k = candidates_for_error(
+        training.game(parameters, n_train), float(max_error), parameters["tail"]
+    )
     return k, f"{k:,} neighbours make an error of {max_error:g} certain"
 
 
@@ -193,28 +265,39 @@ class Plan:
     prediction: str = field(default="", compare=False)  # of a searcher about itself
 
     def __repr__(self) -> str:
+        is_exact = self.method.is_exact and getattr(self.method.rule, "is_exact", True)
+        keys = "pair by pair"
+        if self.products:
+            keys = "one matrix product, near-ties by exact distances"
         lines = [
             f"{self.n_val:,} validation points against {self.n_train:,} training points"
-            f"{', exactly' if self.method.is_exact and getattr(self.method.rule, 'is_exact', True) else ''}",
+            + (", exactly" if is_exact else ""),
             f"search   {self.method}",
             f"threads  {self.threads}",
             f"batches  {self.batch} validation points at a time in each thread",
-            f"keys     {'one matrix product, near-ties by exact distances' if self.products else 'pair by pair'}",
+            f"keys     {keys}",
             f"memory   {self.working_bytes / 1e6:,.1f} MB beyond the inputs at most",
         ]
         if not self.method.is_exact:
             size, _ = sample_sizes(self.n_val, self.n_train)
             when = "when asked for" if self.method.searcher is None else "during the run"
-            lines.append(f"error    certified; typical error from {size} validation points valued exactly {when}")
+            lines.append(
+                f"error    certified; typical error from {size} validation points valued exactly"
+                f" {when}"
+            )
         if self.seconds is not None:
-            lines.append(f"time     about {readable_time(self.seconds)}, from a short trial on this machine")
+            lines.append(
+                f"time     about {readable_time(self.seconds)}, from a short trial on this machine"
+            )
         return "\n".join([*lines, self.prediction] if self.prediction else lines)
 
     def _repr_html_(self) -> str:
         return lines_as_html(repr(self))
 
     def with_time(self, trial: Problem) -> Plan:
-        """The plan with the time it should take, scaled up from a trial with fewer points and queries."""
+        """The plan with the time it should take, scaled up from a trial with fewer points and
+        queries.
+        """
         alike = replace(self, n_train=trial.n_train, n_val=trial.n_val, batch=min(self.batch, 8))
         with one_blas_thread():
             method = self.method if (self.method.n_candidates or 0) < trial.n_train else Method()
@@ -240,22 +323,34 @@ def readable_time(seconds: float) -> str:
 
 
 def make_plan(
-    training: TrainingSet, parameters: Mapping[str, Any], method: Method, n_val: int, n_train: int | None = None
+    training: TrainingSet,
+    parameters: Mapping[str, Any],
+    method: Method,
+    n_val: int,
+    n_train: int | None = None,
 ) -> Plan:
-    """The most threads and the largest batches that the budget allows; an error if not even one query fits.
+    """The most threads and the largest batches that the budget allows; an error if not even one
+    query fits.
 
-    Products, where the metric has them, are made in float32, from a copy of the training set if its rows would have to
-    be `converted`, and if that leaves room for batches of a good size. A training set `streamed` from a file is never
-    copied, and threads that would only read it more often are not started.
+    Products, where the metric has them, are made in float32, from a copy of the training set if its
+    rows would have to be `converted`, and if that leaves room for batches of a good size. A
+    training set `streamed` from a file is never copied, and threads that would only read it more
+    often are not started.
     """
     keys, max_memory, n_train = training.keys, budget(parameters), n_train or training.n_rows
     truncated, leaves = method.n_candidates is not None, -(-n_val // CHUNK)
-    base = _base_memory(training, method, n_train, leaves, spread=bool(parameters["standard_errors"]))
+    base = _base_memory(
+        training, method, n_train, leaves, spread=bool(parameters["standard_errors"])
+    )
     by_pair = base + method.memory(training, n_train, by_product=False)
     products_base = base + method.memory(training, n_train, by_product=True)
     by_product = products_base + products_memory(n_train, keys.width, copied=False)
     with_copy = products_base + products_memory(n_train, keys.width, copied=keys.converted)
-    many = n_train >= SEARCH_POINTS if truncated else training.task != "regression" and n_train >= PRODUCT_POINTS
+    many = (
+        n_train >= SEARCH_POINTS
+        if truncated
+        else training.task != "regression" and n_train >= PRODUCT_POINTS
+    )
     worthwhile = many and keys.has_products and (truncated or n_val >= PRODUCT_QUERIES)
     allowed = max_memory if max_memory is not None else max(default_budget(), by_pair.total())
     if by_pair.total() > allowed:
@@ -263,9 +358,17 @@ def make_plan(
         raise ValueError(f"max_memory={max_memory:,} bytes is too little for {least}.")
     # Searchers have threads of their own; small leaves are done before another thread has begun.
     small = CHUNK * n_train * (keys.width + PAIR_WORK) < THREAD_WORK
-    wanted = 1 if method.searcher is not None or small else min(usable_threads(parameters["n_jobs"]), leaves)
+    wanted = (
+        1
+        if method.searcher is not None or small
+        else min(usable_threads(parameters["n_jobs"]), leaves)
+    )
     products = worthwhile and by_product.total() <= allowed
-    single = products and not keys.streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= allowed
+    single = (
+        products
+        and not keys.streamed
+        and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= allowed
+    )
     needed = with_copy if single else by_product if products else by_pair
     threads = min(wanted, needed.threads(allowed))
     shared = min(GOOD_BATCH if products else SHARED_PASS, n_val)
@@ -273,14 +376,26 @@ def make_plan(
         threads -= 1
     batch = min(CHUNK, n_val, needed.batch(allowed, threads))
     return Plan(
-        n_train=n_train, n_val=n_val, threads=threads, batch=batch, products=products, single=single,
-        working_bytes=needed.total(threads, batch), method=method,
-    )  # fmt: skip
+        n_train=n_train,
+        n_val=n_val,
+        threads=threads,
+        batch=batch,
+        products=products,
+        single=single,
+        working_bytes=needed.total(threads, batch),
+        method=method,
+    )
 
 
-def _base_memory(training: TrainingSet, method: Method, n_train: int, leaves: int, *, spread: bool) -> Memory:
-    """Bytes of what every run has: the game, labels, sums (a leaf per thread, open nodes of the tree), query copies."""
-    making, made = (RegressionGame if training.task == "regression" else ClassificationGame).FLOATS_PER_PLAYER
+def _base_memory(
+    training: TrainingSet, method: Method, n_train: int, leaves: int, *, spread: bool
+) -> Memory:
+    """Bytes of what every run has: the game, labels, sums (a leaf per thread, open nodes of the
+    tree), query copies.
+    """
+    making, made = (
+        RegressionGame if training.task == "regression" else ClassificationGame
+    ).FLOATS_PER_PLAYER
     sums = Leaf.bytes(n_train, spread=spread, with_ends=not method.is_exact)
     nodes = sums * (leaves.bit_length() + 1)
     labels = 8 * 3 * n_train  # codes, and the pivots of every class

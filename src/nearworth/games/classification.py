@@ -1,12 +1,14 @@
 """Values of a K-nearest-neighbour classifier, from labels in rank order.
 
-For one validation point with u_l = 1 where the label at rank l matches and T = sum u (docs/mathematics.md):
+For one validation point with u_l = 1 where the label at rank l matches and T = sum u
+(docs/mathematics.md):
 
     phi_i = c_i u_i - sum_{l>i} d_l u_l                                   original utility
-          + own u_i + other (T - u_i) - empty/C                           and, for the soft one, this
+          + own u_i + other (T - u_i) - empty/C                           and, for the soft one,
+          this
 
-The first line is linear in u and depends on the order, the second only on counts. With ties, the first is
-averaged over the orders inside each block.
+The first line is linear in u and depends on the order, the second only on counts. With ties, the
+first is averaged over the orders inside each block.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, Semivalue, Utility
-from nearworth.games.coefficients import Presence, RankWeights, classification_correction, rank_weights, sum_after
+from nearworth.games.coefficients import (
+    Presence,
+    RankWeights,
+    classification_correction,
+    rank_weights,
+    sum_after,
+)
 from nearworth.games.ties import TieBlocks
 
 
@@ -35,29 +43,46 @@ def linear_values(u: FloatMatrix, weights: RankWeights, ties: TieBlocks) -> Floa
 
 
 class ClassificationGame:
-    """Everything about N, K, the utility and the semivalue, computed once; then values per batch of queries."""
+    """Everything about N, K, the utility and the semivalue, computed once; then values per batch of
+    queries.
+    """
 
     TASK = "classification"
     FLOATS_PER_PLAYER = (8, 2)  # while it is made, and afterwards: for the memory plan
 
     def __init__(
-        self, n_players: int, n_neighbors: int, n_classes: int, utility: Utility = "soft",
+        self,
+        n_players: int,
+        n_neighbors: int,
+        n_classes: int,
+        utility: Utility = "soft",
         semivalue: Semivalue = "shapley",
-    ) -> None:  # fmt: skip
+    ) -> None:
         presence = Presence.of(semivalue)
         soft = utility == "soft"
         self.n_players = n_players
-        # The soft utility never divides by more votes than there are, so K > N is K = N; the original one does.
-        self.weights = rank_weights(presence, n_players, min(n_neighbors, n_players) if soft else n_neighbors)
+        # The soft utility never divides by more votes than there are, so K > N is K = N; the
+        # original one does.
+        self.weights = rank_weights(
+            presence, n_players, min(n_neighbors, n_players) if soft else n_neighbors
+        )
         self._n_classes = n_classes
-        self._correction = classification_correction(presence, n_players, n_neighbors) if soft else None
+        self._correction = (
+            classification_correction(presence, n_players, n_neighbors) if soft else None
+        )
 
-    def values(self, labels: npt.NDArray[Any], label: npt.NDArray[Any], ties: TieBlocks) -> FloatMatrix:
-        """Values in rank order (Q, N), from training labels in rank order (Q, N) and validation labels (Q,)."""
+    def values(
+        self, labels: npt.NDArray[Any], label: npt.NDArray[Any], ties: TieBlocks
+    ) -> FloatMatrix:
+        """Values in rank order (Q, N), from training labels in rank order (Q, N) and validation
+        labels (Q,).
+        """
         return self.gain_values((labels == label[:, None]).astype(np.float64), ties)
 
     def gain_values(self, gains: FloatMatrix, ties: TieBlocks) -> FloatMatrix:
-        """The same for real gains instead of matches, in rank order (Q, N): everything is linear in them."""
+        """The same for real gains instead of matches, in rank order (Q, N): everything is linear in
+        them.
+        """
         values = linear_values(gains, self.weights, ties)
         if self._correction is None:
             return values
@@ -66,7 +91,9 @@ class ClassificationGame:
         return np.asarray(values + own * gains + other * others - empty / self._n_classes)
 
     def added(self, n_matches: Any) -> tuple[Any, Any]:
-        """What the soft utility adds to the value of a match and of a non-match, given how many matches there are."""
+        """What the soft utility adds to the value of a match and of a non-match, given how many
+        matches there are.
+        """
         if self._correction is None:
             return 0.0, 0.0
         own, other, empty = self._correction.own, self._correction.other, self._correction.empty

@@ -1,14 +1,16 @@
-"""Where every coefficient sequence is made, from the law of who else is present (docs/mathematics.md, decision 001).
+"""Where every coefficient sequence is made, from the law of who else is present
+(docs/mathematics.md, decision 001).
 
 With ranks l = 1..N by distance:
 
-    c_l   (1/K) P(fewer than K of the l-1 nearer points are present)      what a vote at rank l is worth
-    d_l   c_{l-1} - c_l                                                   what point l loses to a nearer one
-    e_l, f_l    the same for a pair: c and d of K-1 neighbours under the size-biased law, one rank later
-    p_j   P(j of the others are present)                                  for coalitions smaller than K
+    c_l   (1/K) P(fewer than K of the l-1 nearer points are present)      what a vote at rank l is
+    worth d_l   c_{l-1} - c_l                                                   what point l loses
+    to a nearer one e_l, f_l    the same for a pair: c and d of K-1 neighbours under the size-biased
+    law, one rank later p_j   P(j of the others are present)                                  for
+    coalitions smaller than K
 
-A sequence is built outwards from its largest term by ratios and normalised by a sum of positive terms. Nothing
-overflows, nothing cancels, and what underflows is negligible.
+A sequence is built outwards from its largest term by ratios and normalised by a sum of positive
+terms. Nothing overflows, nothing cancels, and what underflows is negligible.
 """
 
 from __future__ import annotations
@@ -23,13 +25,17 @@ from nearworth._common.types import FloatVector, Semivalue
 
 @dataclass(frozen=True)
 class Presence:
-    """The law of t: Beta(present, absent), or t fixed at `fixed` when that is given; all weights add up to `mass`."""
+    """The law of t: Beta(present, absent), or t fixed at `fixed` when that is given; all weights
+    add up to `mass`.
+    """
 
     present: float = 1.0
     absent: float = 1.0
     fixed: float | None = None
     mass: float = 1.0
-    sizes: tuple[int, int | None] | None = None  # of the others present, instead: uniform from the first to the last
+    sizes: tuple[int, int | None] | None = (
+        None  # of the others present, instead: uniform from the first to the last
+    )
 
     @classmethod
     def of(cls, semivalue: Semivalue) -> Presence:
@@ -59,7 +65,9 @@ class Presence:
         return Presence(present=self.present + 1.0, absent=self.absent)
 
     def next_is_absent(self, present: int, absent: FloatVector) -> FloatVector:
-        """Probability that one more point is absent, after `present` present and `absent` absent ones."""
+        """Probability that one more point is absent, after `present` present and `absent` absent
+        ones.
+        """
         if self.fixed is not None:
             return np.full(absent.shape, 1.0 - self.fixed)
         return (self.absent + absent) / (self.absent + self.present + present + absent)
@@ -74,10 +82,19 @@ class RankWeights:
 
 
 def size_distribution(presence: Presence, n_others: int) -> FloatVector:
-    """p_j: the probability that j of `n_others` points are present, j = 0..n_others, times the mass."""
+    """p_j: the probability that j of `n_others` points are present, j = 0..n_others, times the
+    mass.
+    """
     if presence.sizes is not None:
-        low, high = presence.sizes[0], n_others if presence.sizes[1] is None else min(presence.sizes[1], n_others)
-        return np.asarray((np.arange(n_others + 1) >= low) * (np.arange(n_others + 1) <= high) / max(high - low + 1, 1))
+        low, high = (
+            presence.sizes[0],
+            n_others if presence.sizes[1] is None else min(presence.sizes[1], n_others),
+        )
+        return np.asarray(
+            (np.arange(n_others + 1) >= low)
+            * (np.arange(n_others + 1) <= high)
+            / max(high - low + 1, 1)
+        )
     if presence.fixed == 1.0:
         certain = np.zeros(n_others + 1)
         certain[-1] = 1.0
@@ -87,12 +104,16 @@ def size_distribution(presence: Presence, n_others: int) -> FloatVector:
         ratios = (n_others - j) / (j + 1.0) * (presence.fixed / (1.0 - presence.fixed))
     else:
         # The last factor counts up from zero, so that a tiny `absent` is not lost in it.
-        ratios = ((n_others - j) * (presence.present + j)) / ((j + 1.0) * (presence.absent + (n_others - j - 1.0)))
+        ratios = ((n_others - j) * (presence.present + j)) / (
+            (j + 1.0) * (presence.absent + (n_others - j - 1.0))
+        )
     return presence.mass * _distribution_from_ratios(ratios)
 
 
 def rank_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
-    """The sequences c and d for N players and K neighbours; all zero for K = 0, where nobody votes."""
+    """The sequences c and d for N players and K neighbours; all zero for K = 0, where nobody
+    votes.
+    """
     n, k = n_players, n_neighbors
     if k == 0:
         return RankWeights(np.zeros(n), np.zeros(n))
@@ -109,7 +130,9 @@ def rank_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWe
 
 
 def pair_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
-    """The sequences e and f: `rank_weights` of K-1 neighbours under the size-biased law, one rank later."""
+    """The sequences e and f: `rank_weights` of K-1 neighbours under the size-biased law, one rank
+    later.
+    """
     biased = rank_weights(presence.size_biased(), max(n_players - 1, 1), n_neighbors - 1)
     scale = presence.mass * presence.mean * (n_neighbors - 1)
     worth = scale * np.concatenate([biased.worth[:1], biased.worth])[:n_players]
@@ -118,7 +141,9 @@ def pair_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWe
 
 
 def _closed_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
-    """Ranks beyond K when t ~ Beta(b, 1), b = 1 or 2: c_l = (1/K) prod_{i<b} (K+i)/(l+i), right to the last bit."""
+    """Ranks beyond K when t ~ Beta(b, 1), b = 1 or 2: c_l = (1/K) prod_{i<b} (K+i)/(l+i), right to
+    the last bit.
+    """
     rank = np.arange(k + 1, n + 1, dtype=np.float64)
     b = int(presence.present)
     before, worth = np.full(rank.shape, 1.0 / k), np.full(rank.shape, 1.0 / k)
@@ -129,7 +154,9 @@ def _closed_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, Float
 
 
 def _recurrent_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
-    """Ranks beyond K for any law: d by its ratios, scaled to P(K or more present)/K, then c as its tail sum."""
+    """Ranks beyond K for any law: d by its ratios, scaled to P(K or more present)/K, then c as its
+    tail sum.
+    """
     sizes = size_distribution(presence, n - 1)
     rank = np.arange(k + 1, n, dtype=np.float64)
     ratios = (rank - 1.0) / (rank - k) * presence.next_is_absent(k, rank - 1.0 - k)
@@ -141,8 +168,9 @@ def _recurrent_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, Fl
 def _tail_of_sizes(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
     """Ranks beyond K if the number j of the others present is uniform over a range of sizes.
 
-    K d_l is the mean over these j of f(l, j) = C(l-2, K-1) C(N-l, j-K) / C(N-1, j), which is a law over l for each
-    j >= K. F(l), the sum of f(l, j) over the range, comes from the ends of the range alone:
+    K d_l is the mean over these j of f(l, j) = C(l-2, K-1) C(N-l, j-K) / C(N-1, j), which is a law
+    over l for each j >= K. F(l), the sum of f(l, j) over the range, comes from the ends of the
+    range alone:
 
         (l+1) l F(l+1) = l (l-1) F(l) + l (G(l, last + 1) - G(l, first)),
         G(l, j) = (l-1) (j-K) (N-j) / ((l-K) (N-l)) f(l, j)
@@ -168,7 +196,9 @@ def _tail_of_sizes(presence: Presence, n: int, k: int) -> tuple[FloatVector, Flo
 
 
 def _distribution_from_ratios(ratios: FloatVector) -> FloatVector:
-    """Positive terms x_{j+1} = ratios[j] x_j that sum to one; outwards from the largest, so that none can overflow."""
+    """Positive terms x_{j+1} = ratios[j] x_j that sum to one; outwards from the largest, so that
+    none can overflow.
+    """
     with np.errstate(divide="ignore", under="ignore"):
         peak = int(np.argmax(np.concatenate([[0.0], np.cumsum(np.log(ratios))])))
         below = np.cumprod(1.0 / ratios[:peak][::-1])[::-1]
@@ -186,7 +216,9 @@ def sum_after(terms: FloatVector) -> FloatVector:
 
 @dataclass(frozen=True)
 class ClassificationCorrection:
-    """What coalitions smaller than K add to the soft-label value: own u_i + other (T - u_i) - empty/C."""
+    """What coalitions smaller than K add to the soft-label value: own u_i + other (T - u_i) -
+    empty/C.
+    """
 
     own: float
     other: float
@@ -194,8 +226,12 @@ class ClassificationCorrection:
 
 
 @lru_cache(2**14)  # radius games ask for every count
-def classification_correction(presence: Presence, n_players: int, n_neighbors: int) -> ClassificationCorrection:
-    """Such coalitions all vote with weight 1/s instead of 1/m, m = min(K, N): no distance enters."""
+def classification_correction(
+    presence: Presence, n_players: int, n_neighbors: int
+) -> ClassificationCorrection:
+    """Such coalitions all vote with weight 1/s instead of 1/m, m = min(K, N): no distance
+    enters.
+    """
     m = min(n_neighbors, n_players)
     p = size_distribution(presence, n_players - 1)
     s = np.arange(1, m, dtype=np.float64)  # coalition sizes 1..m-1
@@ -206,7 +242,9 @@ def classification_correction(presence: Presence, n_players: int, n_neighbors: i
 
 @dataclass(frozen=True)
 class RegressionCorrection:
-    """The same for squared errors: own z_i^2 + 2 cross z_i P + others Q + pairs (P^2 - Q), P and Q without i."""
+    """The same for squared errors: own z_i^2 + 2 cross z_i P + others Q + pairs (P^2 - Q), P and Q
+    without i.
+    """
 
     own: float
     cross: float
@@ -215,7 +253,9 @@ class RegressionCorrection:
     empty: float
 
 
-def regression_correction(presence: Presence, n_players: int, n_neighbors: int) -> RegressionCorrection:
+def regression_correction(
+    presence: Presence, n_players: int, n_neighbors: int
+) -> RegressionCorrection:
     """Coalitions of size s < m weigh (sum z)^2 with 1/s^2 instead of 1/m^2."""
     m = min(n_neighbors, n_players)
     p = size_distribution(presence, n_players - 1)

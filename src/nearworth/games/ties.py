@@ -1,7 +1,8 @@
 """Blocks of tied ranks.
 
-Points at equal distance form a block whose inner order means nothing, so values are averaged over all of its orders.
-The closed forms then need only sums over blocks. Without a tie every block has one point.
+Points at equal distance form a block whose inner order means nothing, so values are averaged over
+all of its orders. The closed forms then need only sums over blocks. Without a tie every block has
+one point.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ T = TypeVar("T", bound=np.generic)
 
 
 class TieBlocks:
-    """Blocks of Q queries by N ranks; `first[q, l]` says whether one begins at rank l of query q."""
+    """Blocks of Q queries by N ranks; `first[q, l]` says whether one begins at rank l of query
+    q.
+    """
 
     def __init__(self, first: BoolMatrix) -> None:
         self.shape = first.shape

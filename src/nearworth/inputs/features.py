@@ -1,4 +1,6 @@
-"""X in any form (arrays, lists, frames of three libraries, sparse matrices, memory maps, files) to a numeric matrix."""
+"""X in any form (arrays, lists, frames of three libraries, sparse matrices, memory maps, files) to
+a numeric matrix.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def is_masked(data: Any) -> bool:
 
 @dataclass(frozen=True)
 class Features:
-    """A matrix of numbers: dense, in the dtype it was given in and on disk if it was there, or CSR."""
+    """A matrix of numbers: dense, in the dtype it was given in and on disk if it was there, or
+    CSR.
+    """
 
     data: Any  # ndarray, FileRows or scipy.sparse.csr_array
     names: tuple[str, ...] | None = None  # of columns
@@ -50,9 +54,13 @@ class Features:
 
 
 def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
-    """Numbers in two dimensions, finite and small enough to be squared; `allow_nan` lets missing entries pass."""
+    """Numbers in two dimensions, finite and small enough to be squared; `allow_nan` lets missing
+    entries pass.
+    """
     if X is None:
-        raise ValueError(f"{name} is None. Give a two-dimensional array, a frame or a sparse matrix.")
+        raise ValueError(
+            f"{name} is None. Give a two-dimensional array, a frame or a sparse matrix."
+        )
     X = as_numpy(X)
     if isinstance(X, Features):  # opened by `sources`, not yet checked
         features = replace(X, data=_from_array(X.data, name))
@@ -65,16 +73,23 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
     shape = features.data.shape
     if len(shape) != 2:
         needed = f"{name} must have two dimensions, one row per point; got shape {shape}."
-        raise ValueError(f"{needed} Reshape your data: {name}.reshape(len({name}), -1) makes one row of each point.")
+        raise ValueError(
+            f"{needed} Reshape your data: {name}.reshape(len({name}), -1) makes one row of each"
+            " point."
+        )
     if 0 in shape:
         what = "sample" if shape[0] == 0 else "feature"
-        raise ValueError(f"{name} has 0 {what}(s) (shape={shape}) while a minimum of 1 is required. Give some.")
+        raise ValueError(
+            f"{name} has 0 {what}(s) (shape={shape}) while a minimum of 1 is required. Give some."
+        )
     _check_numbers(features, name, allow_nan)
     return features
 
 
 def as_numpy(data: Any) -> Any:
-    """A torch tensor as numpy takes it: without its gradient, in main memory, bfloat16 as float32; else unchanged."""
+    """A torch tensor as numpy takes it: without its gradient, in main memory, bfloat16 as float32;
+    else unchanged.
+    """
     if type(data).__module__.partition(".")[0] != "torch" or not hasattr(data, "to_dense"):
         return data
     try:
@@ -103,17 +118,24 @@ def as_narwhals(data: Any, name: str) -> Any:
 def check_label_column(label: str, columns: Iterable[str], name: str) -> None:
     columns = list(columns)
     if label not in columns:
-        raise ValueError(f"{name} has no column {label!r} for the labels; it has {', '.join(map(repr, columns[:12]))}.")
+        raise ValueError(
+            f"{name} has no column {label!r} for the labels; it has"
+            f" {', '.join(map(repr, columns[:12]))}."
+        )
 
 
 def refuse_rows(mask: npt.ArrayLike, name: str, what: str, first: int = 0) -> None:
-    """Name the rows that have what they should not; `first` is the number of the first row of the mask."""
+    """Name the rows that have what they should not; `first` is the number of the first row of the
+    mask.
+    """
     rows = np.flatnonzero(np.asarray(mask, dtype=bool)) + first
     if rows.size:
         listed = ", ".join(map(str, rows[:NAMED].tolist()))
         more = f" and {rows.size - NAMED} more" if rows.size > NAMED else ""
         many = "s" if rows.size > 1 else ""
-        raise ValueError(f"{name} has {what} at row{many} {listed}{more}. Drop these rows or fill them in.")
+        raise ValueError(
+            f"{name} has {what} at row{many} {listed}{more}. Drop these rows or fill them in."
+        )
 
 
 def _from_frame(frame: Any, name: str) -> Features:
@@ -135,11 +157,15 @@ def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
     if isinstance(X, FileRows):
         return X
     if is_masked(X) and (masked := int(np.ma.getmaskarray(X).sum())):
-        raise ValueError(f"{name} is a masked array with {masked} masked entries. Drop or fill these.")
+        raise ValueError(
+            f"{name} is a masked array with {masked} masked entries. Drop or fill these."
+        )
     try:
         array = X if isinstance(X, np.memmap) else np.asarray(X)
     except ValueError as error:
-        raise ValueError(f"{name} is not a rectangular array: its rows differ in length ({error}).") from None
+        raise ValueError(
+            f"{name} is not a rectangular array: its rows differ in length ({error})."
+        ) from None
     if array.dtype.kind == "O":
         try:
             return array.astype(np.float64)
@@ -162,9 +188,13 @@ def _from_sparse(X: Any, name: str) -> Any:
 
 def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
     if dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {dtype}. Split real and imaginary parts.")
+        raise ValueError(
+            f"Complex data not supported: {name} has dtype {dtype}. Split real and imaginary parts."
+        )
     if dtype.kind not in "biuf":
-        raise ValueError(f"{name} must hold numbers; got dtype {dtype}. Encode text and dates as numbers first.")
+        raise ValueError(
+            f"{name} must hold numbers; got dtype {dtype}. Encode text and dates as numbers first."
+        )
 
 
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
@@ -177,19 +207,31 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
         if chunk.min().item() >= -limit and chunk.max().item() <= limit:
             continue
         if not is_float:
-            raise ValueError(f"{name} holds whole numbers beyond 2**53, which floats cannot tell apart. Divide them.")
-        bad = np.argwhere(~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk)))
+            raise ValueError(
+                f"{name} holds whole numbers beyond 2**53, which floats cannot tell apart. Divide"
+                " them."
+            )
+        bad = np.argwhere(
+            ~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk))
+        )
         if len(bad):
             row, column = bad[0].tolist()
-            raise ValueError(_strange_number(features, name, chunk[row, column], start + row, column))
+            raise ValueError(
+                _strange_number(features, name, chunk[row, column], start + row, column)
+            )
 
 
 def _strange_number(features: Features, name: str, value: Any, row: int, column: int) -> str:
     if features.is_sparse:  # a row of the stored numbers, none of which is 0
         row, column = (int(numbers[row]) for numbers in features.data.nonzero())
-    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}"
+    where = (
+        f"row {row}, column {column if features.names is None else repr(features.names[column])}"
+    )
     if not np.isfinite(value):
-        return f"{name} contains {'NaN' if np.isnan(value) else 'infinity (inf)'} at {where}. Drop or fill such rows."
+        return (
+            f"{name} contains {'NaN' if np.isnan(value) else 'infinity (inf)'} at {where}. Drop or"
+            " fill such rows."
+        )
     safe = f"Rescale the features; magnitudes up to {LARGEST_FEATURE:.0e} are safe."
     return f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}. {safe}"
 
@@ -203,7 +245,9 @@ def check_same_features(fitted: Features, given: Features, name: str) -> None:
     if fitted.names == given.names:
         return
     if fitted.names is None or given.names is None:
-        has, had = ("no feature names", "them") if given.names is None else ("feature names", "none")
+        has, had = (
+            ("no feature names", "them") if given.names is None else ("feature names", "none")
+        )
         warn_user(f"{name} has {has}, but X in fit had {had}: columns are taken in their order.")
         return
     missing = [c for c in fitted.names if c not in given.names]
@@ -215,8 +259,11 @@ def check_same_features(fitted: Features, given: Features, name: str) -> None:
 
 
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Consecutive rows of any matrix, at most so many entries at a time, each with the number of its first row."""
-    # What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
+    """Consecutive rows of any matrix, at most so many entries at a time, each with the number of
+    its first row.
+    """
+    # What is read from disk comes in small pieces, because each is a new array, and in whole chunks
+    # of zarr or h5py.
     entries = entries if isinstance(data, np.ndarray) else min(entries, PIECE // 8)
     chunks = getattr(data, "chunks", None) or [1]
     stored = chunks[0] if isinstance(chunks[0], int) else 1
@@ -226,14 +273,22 @@ def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArr
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short hash of arrays and plain values: the same for equal numbers of any dtype, not for sparse and dense."""
+    """A short hash of arrays and plain values: the same for equal numbers of any dtype, not for
+    sparse and dense.
+    """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         if is_sparse(part):
-            digest.update(f"sparse{part.shape}{fingerprint(part.indptr, part.indices, part.data)}".encode())
+            digest.update(
+                f"sparse{part.shape}{fingerprint(part.indptr, part.indices, part.data)}".encode()
+            )
         elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
             digest.update(f"dense{part.shape}".encode())
-            matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
+            matrix = (
+                part
+                if isinstance(part, FileRows)
+                else part.reshape(*((len(part), -1) if part.size else (0, 1)))
+            )
             digest.update(hash_blocks(matrix, BLOCK).astype("<u8").tobytes())
         else:
             digest.update(repr(part.tolist() if isinstance(part, np.ndarray) else part).encode())
@@ -241,9 +296,15 @@ def fingerprint(*parts: Any) -> str:
 
 
 def hash_blocks(matrix: Any, size: int) -> npt.NDArray[np.uint64]:
-    """Two sums of 64 bits for each block of numbers, mixed with keys of their positions: as fast as memory is read."""
+    """Two sums of 64 bits for each block of numbers, mixed with keys of their positions: as fast as
+    memory is read.
+    """
     sums = np.zeros((-(-matrix.shape[0] * matrix.shape[1] // size), 2), dtype=np.uint64)
-    add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(size), 0
+    add, keys, start = (
+        partial(native.call, "hash_numbers") if native.available() else hash_numbers,
+        _hash_keys(size),
+        0,
+    )
     dtype = np.float32 if matrix.dtype == np.float32 and native.available() else np.float64
     for _, chunk in row_chunks(matrix, CACHED):
         numbers: npt.NDArray[Any] = np.ascontiguousarray(chunk, dtype=dtype).reshape(-1)
@@ -252,7 +313,9 @@ def hash_blocks(matrix: Any, size: int) -> npt.NDArray[np.uint64]:
     return sums
 
 
-def hash_numbers(numbers: FloatVector, start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]) -> None:
+def hash_numbers(
+    numbers: FloatVector, start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]
+) -> None:
     """native/hash.c in numpy, for one number or more."""
     size = keys.shape[1]
     position = start % size

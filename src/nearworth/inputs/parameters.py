@@ -1,4 +1,6 @@
-"""Constructor parameters: one table, one line each; and the checks that other functions share with it."""
+"""Constructor parameters: one table, one line each; and the checks that other functions share
+with it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Check: TypeAlias = Callable[[str, Any], Any]  # takes the name of a parameter and its value; raises if it is wrong
+Check: TypeAlias = Callable[
+    [str, Any], Any
+]  # takes the name of a parameter and its value; raises if it is wrong
 
 BRIEF = 80
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(?:([kmgt])(i?))?b)?\s*", re.IGNORECASE)
@@ -32,7 +36,11 @@ def is_real(value: Any) -> bool:
 def did_you_mean(value: str, options: list[str]) -> str:
     """A hint with the nearest right spelling, or all of them when nothing is near."""
     near = get_close_matches(value.lower(), options, n=1)
-    return f"Did you mean {near[0]!r}?" if near else "Use one of " + ", ".join(map(repr, options)) + "."
+    return (
+        f"Did you mean {near[0]!r}?"
+        if near
+        else "Use one of " + ", ".join(map(repr, options)) + "."
+    )
 
 
 def brief(value: Any) -> str:
@@ -49,12 +57,20 @@ def parse_bytes(name: str, value: Any) -> int:
         return int(value)
     match = SIZE.fullmatch(value) if isinstance(value, str) else None
     if match and float(match[1]) > 0:
-        return int(float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index((match[2] or " ").lower()))
-    raise ValueError(f"{name} must be a positive number of bytes or a size such as '2GB' or '500MB'; got {value!r}.")
+        return int(
+            float(match[1])
+            * (1024 if match[3] else 1000) ** " kmgt".index((match[2] or " ").lower())
+        )
+    raise ValueError(
+        f"{name} must be a positive number of bytes or a size such as '2GB' or '500MB'; got"
+        f" {value!r}."
+    )
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """A generator from a seed, None or a generator; a legacy RandomState is drawn from to seed one."""
+    """A generator from a seed, None or a generator; a legacy RandomState is drawn from to seed
+    one.
+    """
     seed("random_state", random_state)
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint32))
@@ -74,7 +90,9 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 def one_of(*options: str) -> Check:
     def check(name: str, value: Any) -> None:
         if not isinstance(value, str):
-            raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {brief(value)}.")
+            raise TypeError(
+                f"{name} must be one of {', '.join(map(repr, options))}; got {brief(value)}."
+            )
         if value not in options:
             raise ValueError(f"{name}={value!r} is not known. {did_you_mean(value, list(options))}")
 
@@ -89,7 +107,9 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
             least = f"{minimum} or more{' (or None)' * or_none}"
             raise TypeError(f"{name} must be a whole number, {least}; got {brief(value)}.")
         if not minimum <= value < 2**63:
-            raise ValueError(f"{name} must be {minimum} or more (and a 64-bit number); got {value!r}.")
+            raise ValueError(
+                f"{name} must be {minimum} or more (and a 64-bit number); got {value!r}."
+            )
 
     return check
 
@@ -98,7 +118,9 @@ def semivalue(name: str, value: Any) -> None:
     match value:
         case ["beta", a, b] if all(is_real(x) and 1e-100 <= x <= 1e100 for x in (a, b)):
             return
-        case ["sizes", low, high] if is_whole(low) and low >= 0 and (high is None or (is_whole(high) and high >= low)):
+        case ["sizes", low, high] if (
+            is_whole(low) and low >= 0 and (high is None or (is_whole(high) and high >= low))
+        ):
             return
     if isinstance(value, tuple | list) or (isinstance(value, str) and value in ("beta", "sizes")):
         beta = '("beta", a, b) with positive numbers (1e-100 to 1e100)'
@@ -110,14 +132,23 @@ def semivalue(name: str, value: Any) -> None:
 def search(name: str, value: Any) -> None:
     if callable(getattr(value, "fit", None)) and callable(getattr(value, "search", None)):
         return
-    condition(lambda v: isinstance(v, str), "a name or an object with fit(X) and search(Q, k)")(name, value)
+    condition(lambda v: isinstance(v, str), "a name or an object with fit(X) and search(Q, k)")(
+        name, value
+    )
     one_of("exact", "lsh", "faiss", "auto")(name, value)
 
 
-share = condition(lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError)
-positive_or_none = condition(lambda v: v is None or (is_real(v) and v > 0), "a positive number or None", ValueError)
+share = condition(
+    lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError
+)
+positive_or_none = condition(
+    lambda v: v is None or (is_real(v) and v > 0), "a positive number or None", ValueError
+)
 seed = condition(  # what scikit-learn accepts as random_state, and generators
-    lambda v: isinstance(v, np.random.RandomState | np.random.Generator | None) or (is_whole(v) and 0 <= v < 2**32),
+    lambda v: (
+        isinstance(v, np.random.RandomState | np.random.Generator | None)
+        or (is_whole(v) and 0 <= v < 2**32)
+    ),
     "a whole number from 0 to 2**32 - 1, a numpy generator or None",
     ValueError,
 )
@@ -128,10 +159,12 @@ PARAMETERS: dict[str, Check] = {
     "utility": one_of("soft", "original"),
     "semivalue": semivalue,
     "metric": condition(  # which names there are is known to `neighbors`
-        lambda v: isinstance(v, str) or callable(v), "the name of a metric or a function of two points"
+        lambda v: isinstance(v, str) or callable(v),
+        "the name of a metric or a function of two points",
     ),
     "metric_params": condition(
-        lambda v: isinstance(v, Mapping | None), "a dict of keyword arguments for the metric, or None"
+        lambda v: isinstance(v, Mapping | None),
+        "a dict of keyword arguments for the metric, or None",
     ),
     "search": search,
     "n_candidates": whole_number(1, or_none=True),
@@ -143,14 +176,21 @@ PARAMETERS: dict[str, Check] = {
     "standard_errors": condition(lambda v: isinstance(v, bool | np.bool_), "True or False"),
     "max_memory": lambda name, value: value is None or parse_bytes(name, value),
     "n_jobs": condition(
-        lambda v: v is None or (is_whole(v) and v != 0), "a number of threads, -1 or None for all usable cores"
+        lambda v: v is None or (is_whole(v) and v != 0),
+        "a number of threads, -1 or None for all usable cores",
     ),
     "random_state": seed,
     "radius": positive_or_none,
     "privacy": condition(
         lambda v: (
             v is None
-            or (isinstance(v, tuple) and len(v) == 2 and all(map(is_real, v)) and 0 < v[0] <= 20 and 0 < v[1] < 1)
+            or (
+                isinstance(v, tuple)
+                and len(v) == 2
+                and all(map(is_real, v))
+                and 0 < v[0] <= 20
+                and 0 < v[1] < 1
+            )
         ),
         "None or (epsilon, delta), epsilon above 0 and at most 20, delta between 0 and 1",
         ValueError,
@@ -160,6 +200,7 @@ PARAMETERS: dict[str, Check] = {
         'a function of an array of distances, "distance" or None',
     ),
     "progress": condition(
-        lambda v: isinstance(v, bool | None) or callable(v), "True, False, None or a function of (done, total)"
+        lambda v: isinstance(v, bool | None) or callable(v),
+        "True, False, None or a function of (done, total)",
     ),
 }

@@ -1,4 +1,6 @@
-"""Rows and labels that are not in memory: paths, pyarrow datasets, zarr and h5py arrays; labels in a column of X."""
+"""Rows and labels that are not in memory: paths, pyarrow datasets, zarr and h5py arrays; labels in
+a column of X.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,29 @@ from nearworth._common.text import one_line
 from nearworth.inputs.features import Features, as_narwhals, check_label_column, row_chunks
 from nearworth.inputs.file_rows import FileRows, map_npy, open_npy, reopen_map, spill
 
-FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".ipc": "feather"}
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".ipc": "feather",
+}
 ARROW = {"Dataset", "Scanner", "RecordBatchReader"}  # classes of pyarrow that are read in batches
-HUB = {"datasets.arrow_dataset", "datasets.dataset_dict", "datasets.iterable_dataset"}  # modules of Hugging Face
+HUB = {
+    "datasets.arrow_dataset",
+    "datasets.dataset_dict",
+    "datasets.iterable_dataset",
+}  # modules of Hugging Face
 ZARR = ("zarr.json", ".zarray", ".zgroup")  # one of them is in every folder of zarr
 
 
 def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) -> tuple[Any, Any]:
-    """Rows and labels as `check_features` and the checks of targets take them; arrays and frames come back unchanged.
+    """Rows and labels as `check_features` and the checks of targets take them; arrays and frames
+    come back unchanged.
 
-    `y` may be the path of a .npy file, or the name of a column of X, which then is not a feature. Rows stay on disk
-    under a memory limit; without one they are read if they take no more than the default budget.
+    `y` may be the path of a .npy file, or the name of a column of X, which then is not a feature.
+    Rows stay on disk under a memory limit; without one they are read if they take no more than the
+    default budget.
     """
     label, X = None, as_table(X, names[0])
     if isinstance(y, os.PathLike) or (isinstance(y, str) and _extension(y) == ".npy"):
@@ -52,18 +66,25 @@ def as_table(X: Any, argument: str) -> Any:
     if not HUB & {kind.__module__ for kind in type(X).__mro__}:
         return X
     if isinstance(X, dict) or not hasattr(X, "num_rows"):
-        raise TypeError(f"{argument} is a {type(X).__name__}, not one table of rows. Give a Dataset: X['train'].")
+        raise TypeError(
+            f"{argument} is a {type(X).__name__}, not one table of rows. Give a Dataset:"
+            " X['train']."
+        )
     return X.with_format("arrow")[:]
 
 
 def _open(X: Any, label: str | None, argument: str, max_memory: int | None) -> tuple[Any, Any]:
-    """Features of a path, dataset or array on disk, not yet checked, and labels beside them; anything else as it is."""
+    """Features of a path, dataset or array on disk, not yet checked, and labels beside them;
+    anything else as it is.
+    """
     given, names, labels = X, None, None
     if isinstance(X, str | os.PathLike):
         X = _open_path(os.fspath(X), argument)
     if isinstance(X, np.memmap):
         X = X if max_memory is None else reopen_map(X)
-    elif ARROW & {kind.__name__ for kind in type(X).__mro__ if kind.__module__.startswith("pyarrow")}:
+    elif ARROW & {
+        kind.__name__ for kind in type(X).__mro__ if kind.__module__.startswith("pyarrow")
+    }:
         from nearworth.inputs.arrow import read_arrow
 
         X, names, labels = read_arrow(X, label, argument)
@@ -85,16 +106,28 @@ def _open_path(path: str, argument: str) -> Any:
         try:
             import zarr
         except ImportError:
-            raise ImportError(f"{argument}: {one_line(path)} needs zarr: pip install 'nearworth[zarr]'.") from None
+            raise ImportError(
+                f"{argument}: {one_line(path)} needs zarr: pip install 'nearworth[zarr]'."
+            ) from None
         opened = zarr.open(path, mode="r")
         if not hasattr(opened, "shape"):
             where = one_line(path)
             raise ValueError(f"{argument}: {where} is a group of arrays. Give one: {where}/name.")
         return opened
     inside = (name for _, _, names in os.walk(path) for name in sorted(names))
-    kind = next((FORMATS[_extension(name)] for name in chain([path], inside) if _extension(name) in FORMATS), None)
+    kind = next(
+        (
+            FORMATS[_extension(name)]
+            for name in chain([path], inside)
+            if _extension(name) in FORMATS
+        ),
+        None,
+    )
     if kind is None:
-        known = "a .npy, Parquet, Feather or zarr file, a folder of Parquet or Feather files, or an array"
+        known = (
+            "a .npy, Parquet, Feather or zarr file, a folder of Parquet or Feather files, or an"
+            " array"
+        )
         raise ValueError(f"{argument}: {path!r} is not known as data. Give {known}.")
     import pyarrow.dataset as ds
 
@@ -107,8 +140,17 @@ def _extension(path: str | os.PathLike[str]) -> str:
 
 def _is_chunked(X: Any) -> bool:
     """Whether it is a matrix of numbers that is read by slices, as those of zarr and h5py are."""
-    has_all = hasattr(X, "chunks") and hasattr(X, "__getitem__") and isinstance(getattr(X, "dtype", None), np.dtype)
-    return has_all and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8 and len(getattr(X, "shape", ())) == 2
+    has_all = (
+        hasattr(X, "chunks")
+        and hasattr(X, "__getitem__")
+        and isinstance(getattr(X, "dtype", None), np.dtype)
+    )
+    return (
+        has_all
+        and X.dtype.kind in "biuf"
+        and X.dtype.itemsize <= 8
+        and len(getattr(X, "shape", ())) == 2
+    )
 
 
 @contextmanager

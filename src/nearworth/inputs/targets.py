@@ -1,4 +1,6 @@
-"""y in any form: class labels of one kind, or real targets; and what else there is one of per row."""
+"""y in any form: class labels of one kind, or real targets; and what else there is one of per
+row.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,15 @@ from nearworth._common.types import FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_rows
 
-# Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
-# within these bounds everything stays a 64-bit float.
+# Values of regression grow like squares of targets, their spread like fourth powers, times squares
+# of weights: within these bounds everything stays a 64-bit float.
 LARGEST_TARGET = 1e50
 EXACT_FLOATS = 2**53  # all integers up to here are 64-bit floats
 SMALLEST_WEIGHT = 1e-40
-MANY_CLASSES, FEW_PER_CLASS = 20, 5  # more numbers than this, and fewer rows of each on average, are amounts;
+MANY_CLASSES, FEW_PER_CLASS = (
+    20,
+    5,
+)  # more numbers than this, and fewer rows of each on average, are amounts;
 VERY_MANY, FEW_ROWS = 200, 12  # or more than this, half of them with fewer rows
 NUMBER, TEXT = "numbers", "text"  # kinds of labels
 
@@ -38,7 +43,9 @@ class Classes:
         """Codes of further labels, -1 where unseen, and the unseen ones."""
         values, kind = _labels(y, name, n_rows)
         if kind != self.kind:
-            raise TypeError(f"{name} holds {kind}, but y in fit held {self.kind}. Use the same kind for both.")
+            raise TypeError(
+                f"{name} holds {kind}, but y in fit held {self.kind}. Use the same kind for both."
+            )
         codes = _codes(values, self.labels.tolist())
         return codes, list(dict.fromkeys(values[codes < 0].tolist()))
 
@@ -53,25 +60,39 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
     if high - low > len(values) or high > 2**62:
         labels, codes = np.unique(values, return_inverse=True)
         return Classes(labels, kind, codes.astype(np.intp))
-    there = np.bincount(offsets := values.astype(np.int64) - low) > 0  # a small range is counted, not sorted
-    return Classes((np.flatnonzero(there) + low).astype(values.dtype), kind, (np.cumsum(there) - 1)[offsets])
+    there = (
+        np.bincount(offsets := values.astype(np.int64) - low) > 0
+    )  # a small range is counted, not sorted
+    return Classes(
+        (np.flatnonzero(there) + low).astype(values.dtype), kind, (np.cumsum(there) - 1)[offsets]
+    )
 
 
 def are_amounts(values: npt.NDArray[Any]) -> bool:
-    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share one."""
+    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share
+    one.
+    """
     distinct, counts = np.unique(values, return_counts=True)
     many = len(distinct) > MANY_CLASSES and len(distinct) * FEW_PER_CLASS > len(values)
-    # Of very many, half may be shared by some rows, unless they are codes: whole numbers without a gap.
-    has_gaps = len(distinct) > 0 and float(distinct[-1]) - float(distinct[0]) >= len(distinct)  # integers overflow
+    # Of very many, half may be shared by some rows, unless they are codes: whole numbers without a
+    # gap.
+    has_gaps = len(distinct) > 0 and float(distinct[-1]) - float(distinct[0]) >= len(
+        distinct
+    )  # integers overflow
     spread = len(distinct) > VERY_MANY and np.median(counts) < FEW_ROWS and has_gaps
     return bool(many or spread or (values.dtype.kind == "f" and (values != np.trunc(values)).any()))
 
 
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
-    targets = _real_numbers(y, name, n_rows, "numbers for task='regression'", "Use task='classification' for labels.")
+    targets = _real_numbers(
+        y, name, n_rows, "numbers for task='regression'", "Use task='classification' for labels."
+    )
     row = int(np.abs(targets).argmax())
     if abs(targets[row]) > LARGEST_TARGET:
-        raise ValueError(f"{name} holds values too large for 64-bit squares: {targets[row]:.3g} at row {row}. Rescale.")
+        raise ValueError(
+            f"{name} holds values too large for 64-bit squares: {targets[row]:.3g} at row {row}."
+            " Rescale."
+        )
     return targets
 
 
@@ -80,7 +101,9 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     name = "sample_weight"
     if sample_weight is None:
         return np.ones(n_rows)
-    weights = _real_numbers(sample_weight, name, n_rows, "numbers, one per validation point", "Give a number for each.")
+    weights = _real_numbers(
+        sample_weight, name, n_rows, "numbers, one per validation point", "Give a number for each."
+    )
     row = int(weights.argmin())
     if weights[row] < 0:
         raise ValueError(f"{name} must not be negative; got {weights[row]:g} at row {row}.")
@@ -88,7 +111,10 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     if not positive.size:
         raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
     if positive.min() < SMALLEST_WEIGHT or positive.max() > 1 / SMALLEST_WEIGHT:
-        found = f"{name} ranges from {positive.min():g} to {positive.max():g}, too far for sums of squares."
+        found = (
+            f"{name} ranges from {positive.min():g} to {positive.max():g}, too far for sums of"
+            " squares."
+        )
         raise ValueError(f"{found} Rescale the weights; only their ratios matter to a mean.")
     return weights
 
@@ -101,7 +127,10 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
     try:
         return np.arange(n_train)[index if np.size(index) else slice(0)]
     except (IndexError, TypeError) as error:
-        what = f"row numbers of training points (0 to {n_train - 1}), a mask of length {n_train}, a slice or 'all'"
+        what = (
+            f"row numbers of training points (0 to {n_train - 1}), a mask of length {n_train}, a"
+            " slice or 'all'"
+        )
         raise ValueError(f"{name} must be {what}: {error}.") from None
 
 
@@ -120,7 +149,10 @@ def check_owners(owners: Any, n_train: int, name: str = "owners") -> tuple[list[
     for owner in distinct:
         other = spelled.setdefault(appearance(owner), owner)
         if other is not owner:
-            warn_user(f"{name}: {other!r} and {owner!r} count as two. Write them alike if they are the same owner.")
+            warn_user(
+                f"{name}: {other!r} and {owner!r} count as two. Write them alike if they are the"
+                " same owner."
+            )
             break
     return distinct, _codes(column, distinct)
 
@@ -132,7 +164,10 @@ def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: st
         entries = column.astype(str) if column.dtype.kind in "mM" else column
         for entry in entries.tolist():
             if not isinstance(entry, numbers.Real | Decimal):
-                raise ValueError(f"{name} must be {needed}; got {type(entry).__name__} such as {entry!r}. {advice}")
+                raise ValueError(
+                    f"{name} must be {needed}; got {type(entry).__name__} such as {entry!r}."
+                    f" {advice}"
+                )
     try:
         floats = column.astype(np.float64)
     except OverflowError:
@@ -141,16 +176,26 @@ def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: st
     return floats
 
 
-def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing values") -> npt.NDArray[Any]:
-    """One value per row as a numpy array; missing ones are refused: nulls, None, pandas' NA, and objects like NaN."""
+def _column(
+    y: Any, name: str, n_rows: int | None, missing: str = "missing values"
+) -> npt.NDArray[Any]:
+    """One value per row as a numpy array; missing ones are refused: nulls, None, pandas' NA, and
+    objects like NaN.
+    """
     if y is None:
-        raise ValueError(f"This estimator requires {name} to be passed, but the target {name} is None.")
+        raise ValueError(
+            f"This estimator requires {name} to be passed, but the target {name} is None."
+        )
     if isinstance(y, str):
-        raise ValueError(f"{name} must have one entry per row; got the text {y!r}. Give the column of that name.")
+        raise ValueError(
+            f"{name} must have one entry per row; got the text {y!r}. Give the column of that name."
+        )
     series = as_narwhals(y, name)
     if series is not None and len(series.shape) == 2:
         if len(series.columns) != 1:
-            raise ValueError(f"{name} is a frame of {len(series.columns)} columns; give one column.")
+            raise ValueError(
+                f"{name} is a frame of {len(series.columns)} columns; give one column."
+            )
         series = series.get_column(series.columns[0])
     if series is not None:
         refuse_rows(series.is_null().to_numpy(), name, missing)
@@ -159,7 +204,9 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
     if column.ndim == 2 and column.shape[-1] == 1:
         column = column.ravel()
     if column.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, one entry per row; got shape {column.shape}.")
+        raise ValueError(
+            f"{name} must be one-dimensional, one entry per row; got shape {column.shape}."
+        )
     if n_rows is not None and len(column) != n_rows:
         found = f"{len(column)} entries for {n_rows} rows"
         raise ValueError(f"{name} has {found}: inconsistent numbers of samples. Give one each.")
@@ -182,7 +229,9 @@ def _array(y: Any, name: str) -> npt.NDArray[Any]:
     try:
         found = np.asarray(y)
     except ValueError:
-        raise ValueError(f"{name} must be one-dimensional, one entry per row; its entries differ in length.") from None
+        raise ValueError(
+            f"{name} must be one-dimensional, one entry per row; its entries differ in length."
+        ) from None
     are_floats = found.dtype.kind == "f" and isinstance(y, list | tuple)
     if are_floats and any(isinstance(entry, int) and abs(entry) > EXACT_FLOATS for entry in y):
         # Beside a float, or beyond 63 bits, numpy makes floats of integers, which may lose digits.
@@ -198,20 +247,30 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
         if not _all_numbers(kinds):
             if not all(issubclass(kind, str) for kind in kinds):
                 found = ", ".join(sorted(kind.__name__ for kind in kinds))
-                raise TypeError(f"{name} holds labels of the types {found}. Use numbers or strings.")
+                raise TypeError(
+                    f"{name} holds labels of the types {found}. Use numbers or strings."
+                )
             return column.astype(object), TEXT
         column = np.array(column.tolist())
     elif column.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {column.dtype}, which cannot name classes. Try .astype(str).")
+        raise ValueError(
+            f"{name} has dtype {column.dtype}, which cannot name classes. Try .astype(str)."
+        )
     if column.dtype.kind == "f":
         refuse_rows(~np.isfinite(column), name, "NaN or infinity")
         fractions = column != np.trunc(column)
         if fractions.any():
             row = int(np.argmax(fractions))
-            found = f"Unknown label type: {name} holds continuous values ({column[row]} at row {row})"
-            needed = "task='classification' needs classes. Use task='regression', or bin the values."
+            found = (
+                f"Unknown label type: {name} holds continuous values ({column[row]} at row {row})"
+            )
+            needed = (
+                "task='classification' needs classes. Use task='regression', or bin the values."
+            )
             raise ValueError(f"{found}, but {needed}")
-    limit = {"f": 2.0**53, "u": 2.0**63}.get(column.dtype.kind)  # larger floats may have been other integers
+    limit = {"f": 2.0**53, "u": 2.0**63}.get(
+        column.dtype.kind
+    )  # larger floats may have been other integers
     if column.dtype.kind == "O" or (limit and (np.abs(column.astype(np.float64)) >= limit).any()):
         raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
     return column, NUMBER
@@ -222,7 +281,9 @@ def _all_numbers(kinds: set[type]) -> bool:
 
 
 def _codes(values: npt.NDArray[Any], distinct: list[Any]) -> IntVector:
-    """Positions of values among distinct ones, -1 for others; numbers are equal whatever their type."""
+    """Positions of values among distinct ones, -1 for others; numbers are equal whatever their
+    type.
+    """
     lookup = {label: code for code, label in enumerate(distinct)}
     return np.array([lookup.get(value, -1) for value in values.tolist()], dtype=np.intp)
 

@@ -1,8 +1,10 @@
-"""Training rows as kernels read them, which of them are identical, and distances and inner products of pairs.
+"""Training rows as kernels read them, which of them are identical, and distances and inner products
+of pairs.
 
-The term of column j is added to sum number j mod 8, in 64 bits, and the eight sums are added as a tree
-(native/distances.c, and in numpy here), whatever the type of the points and wherever the pair stands. So a few pairs
-agree to the bit with all pairs, sparse rows with dense ones, and the numpy forms with the compiled ones.
+The term of column j is added to sum number j mod 8, in 64 bits, and the eight sums are added as a
+tree (native/distances.c, and in numpy here), whatever the type of the points and wherever the pair
+stands. So a few pairs agree to the bit with all pairs, sparse rows with dense ones, and the numpy
+forms with the compiled ones.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ COLUMNS_TRIED = 64
 
 
 class Converted:
-    """Rows made from others whenever they are read, so that there is never a converted copy of all of them."""
+    """Rows made from others whenever they are read, so that there is never a converted copy of all
+    of them.
+    """
 
     def __init__(self, X: Rows, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> None:
         self._X, self._convert = X, convert
@@ -59,7 +63,9 @@ def streamed(rows: Any) -> bool:
 
 
 def readable(X: Any) -> Any:
-    """Rows of a type and layout that compiled code knows; others are converted: 16-bit floats, foreign byte orders."""
+    """Rows of a type and layout that compiled code knows; others are converted: 16-bit floats,
+    foreign byte orders.
+    """
     if X.dtype == np.float16:
         return Converted(X, lambda rows: rows.astype(np.float32, order="C"))
     plain = not isinstance(X, np.ndarray) or (X.flags.c_contiguous and X.flags.aligned)
@@ -69,19 +75,25 @@ def readable(X: Any) -> Any:
 
 
 def blocks(points: Any) -> Iterator[tuple[int, Any]]:
-    """All rows, some at a time, each block with the number of its first row; sparse rows are one block."""
+    """All rows, some at a time, each block with the number of its first row; sparse rows are one
+    block.
+    """
     step = points.shape[0] if is_sparse(points) else max(4, BLOCK // max(1, points.shape[1]))
     for start in range(0, points.shape[0], step):
         yield start, points[start : start + step]
 
 
 def first_duplicates(*parts: Any) -> IntVector:
-    """For each row of all parts, the number of the first row equal to it (its own where there is none)."""
+    """For each row of all parts, the number of the first row equal to it (its own where there is
+    none).
+    """
     return first_equal(*np.concatenate([_hash_rows(part) for part in parts]).T)
 
 
 def count_copied(points: Any, queries: Any) -> int:
-    """How many queries are rows among the points, told apart by one column first; 0 where none tells half apart."""
+    """How many queries are rows among the points, told apart by one column first; 0 where none
+    tells half apart.
+    """
     ordered = np.sort(queries[:, :COLUMNS_TRIED], axis=0)
     distinct = 1 + (ordered[1:] != ordered[:-1]).sum(axis=0)
     best = int(np.argmax(distinct))
@@ -111,12 +123,16 @@ def first_equal(*columns: npt.NDArray[Any]) -> IntVector:
 
 
 def _hash_rows(X: Any) -> npt.NDArray[np.uint64]:
-    """128 bits for each row, the same for all numeric types; sparse rows have other hashes than dense ones."""
+    """128 bits for each row, the same for all numeric types; sparse rows have other hashes than
+    dense ones.
+    """
     if not is_sparse(X):
         return hash_blocks(X, X.shape[1])
     columns = X.indices.astype(np.int64, copy=False)
     rows = (columns[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr.tolist()))
-    return np.frombuffer(b"".join(blake2b(row, digest_size=16).digest() for row in rows), np.uint64).reshape(-1, 2)
+    return np.frombuffer(
+        b"".join(blake2b(row, digest_size=16).digest() for row in rows), np.uint64
+    ).reshape(-1, 2)
 
 
 def squared_distances(queries: Any, points: Any) -> FloatMatrix:
@@ -127,28 +143,40 @@ def squared_distances(queries: Any, points: Any) -> FloatMatrix:
 
 
 def enlarged_squares(queries: Any, points: Any, rows: IntVector, factor: float) -> FloatVector:
-    """Squared distances of each query and the point in its row, from differences times a power of two."""
+    """Squared distances of each query and the point in its row, from differences times a power
+    of two.
+    """
     differences = points[rows] - queries
     if is_sparse(differences):
-        return _sums_of_rows(differences, np.square(differences.data * factor), differences.indices % LANES)
+        return _sums_of_rows(
+            differences, np.square(differences.data * factor), differences.indices % LANES
+        )
     differences *= factor
     return np.asarray(all_pairs(np.zeros((1, differences.shape[1])), differences)[0])
 
 
-def pairs_with(query: FloatVector, points: Rows, rows: IntVector32, *, product: bool = False) -> FloatVector:
+def pairs_with(
+    query: FloatVector, points: Rows, rows: IntVector32, *, product: bool = False
+) -> FloatVector:
     """Squared distances or inner products of one query with the points in these rows."""
     return np.asarray(listed_pairs(query[None], points, rows[None], product=product)[0])
 
 
 def sparse_distances(queries: Any, points: Any, power: int) -> FloatMatrix:
-    """Sums of |difference|^power of all pairs of sparse rows, (Q, N); with power 1 in the order that scipy adds in."""
+    """Sums of |difference|^power of all pairs of sparse rows, (Q, N); with power 1 in the order
+    that scipy adds in.
+    """
     out = np.empty((queries.shape[0], points.shape[0]))
     if not native.available() or points.shape[1] >= 2**31:
         for query, distances in zip(range(len(out)), out, strict=True):
             _sparse_row(queries[[query]], points, power, distances)
         return out
     sides = [
-        (X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False))
+        (
+            X.indptr.astype(np.int64),
+            X.indices.astype(np.int32, copy=False),
+            X.data.astype(np.float64, copy=False),
+        )
         for X in (queries, points)
     ]
     native.call("sparse_distances", out, *sides[0], *sides[1], power)
@@ -156,7 +184,9 @@ def sparse_distances(queries: Any, points: Any, power: int) -> FloatMatrix:
 
 
 def all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> FloatMatrix:
-    """Squared distances or inner products of every query and point; rows that are no plain array, some at a time."""
+    """Squared distances or inner products of every query and point; rows that are no plain array,
+    some at a time.
+    """
     queries, out = np.ascontiguousarray(queries), np.empty((len(queries), len(points)))
     if native.available():
         for start, rows in [(0, points)] if isinstance(points, np.ndarray) else blocks(points):
@@ -165,11 +195,15 @@ def all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> F
     for start, rows in blocks(points):
         for query, sums in zip(queries, out, strict=True):
             with np.errstate(over="ignore", invalid="ignore"):
-                sums[start : start + len(rows)] = _sum_columns(rows * query if product else np.square(rows - query))
+                sums[start : start + len(rows)] = _sum_columns(
+                    rows * query if product else np.square(rows - query)
+                )
     return out
 
 
-def listed_pairs(queries: FloatMatrix, points: Rows, lists: IntMatrix32, *, product: bool = False) -> FloatMatrix:
+def listed_pairs(
+    queries: FloatMatrix, points: Rows, lists: IntMatrix32, *, product: bool = False
+) -> FloatMatrix:
     """The same of each query with its own list of rows."""
     out = np.empty(lists.shape)
     if native.available() and isinstance(points, np.ndarray):
@@ -209,7 +243,9 @@ def _sparse_row(query: Any, points: Any, power: int, out: FloatVector) -> None:
 
 
 def _sums_of_rows(differences: Any, terms: FloatVector, lanes: npt.NDArray[Any]) -> FloatVector:
-    """The sums of the terms in each row of a sparse matrix, each added to the sum of its lane, then the tree."""
+    """The sums of the terms in each row of a sparse matrix, each added to the sum of its lane, then
+    the tree.
+    """
     n_rows = differences.shape[0]
     row = np.repeat(np.arange(n_rows), np.diff(differences.indptr))
     # bincount adds in the order of its input, which is that of the columns

@@ -1,8 +1,9 @@
 """Nearest neighbours through faiss: which index, its search effort, and true distances in the end.
 
-An index is asked for more points than wanted (`overfetch`), and these are ranked by true distances. So codes of a few
-bits per number, which faiss scans many times faster than the numbers, are as good as needed. faiss works in 32 bits:
-points are centred and brought to a scale where squares fit, and its own distances only choose what is ranked.
+An index is asked for more points than wanted (`overfetch`), and these are ranked by true distances.
+So codes of a few bits per number, which faiss scans many times faster than the numbers, are as good
+as needed. faiss works in 32 bits: points are centred and brought to a scale where squares fit, and
+its own distances only choose what is ranked.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class FaissSearch(IndexSearch):
     Parameters
     ----------
     factory
-        Text for `faiss.index_factory`, such as "Flat", "HNSW32", "IVF256,Flat" or "PQ32x4fs". "auto" takes an index by
-        the number of training points.
+        Text for `faiss.index_factory`, such as "Flat", "HNSW32", "IVF256,Flat" or "PQ32x4fs".
+        "auto" takes an index by the number of training points.
     recall
-        Share of the neighbours that should be found. The efforts are raised until a sample of queries has it: lists
-        visited (IVF), and points fetched per point asked for.
+        Share of the neighbours that should be found. The efforts are raised until a sample of
+        queries has it: lists visited (IVF), and points fetched per point asked for.
     n_threads
         Threads of building and searching; None for all usable cores.
     """
@@ -48,7 +49,9 @@ class FaissSearch(IndexSearch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        condition(lambda v: isinstance(v, str), 'text such as "auto", "Flat" or "HNSW32"')("factory", self.factory)
+        condition(lambda v: isinstance(v, str), 'text such as "auto", "Flat" or "HNSW32"')(
+            "factory", self.factory
+        )
 
     def fingerprint(self) -> str:
         """A hash of the index and the efforts: equal ones give equal answers."""
@@ -57,7 +60,9 @@ class FaissSearch(IndexSearch):
     def _build(self) -> None:
         faiss, points = import_faiss(), self._points
         self._centre = points.mean(axis=0, dtype=np.float64)
-        spread = float(np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self._centre).max())
+        spread = float(
+            np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self._centre).max()
+        )
         self._scale = -int(np.frexp(spread)[1])
         self._kind = automatic_factory(*points.shape) if self.factory == "auto" else self.factory
         n_training, threads = TRAINING_ROWS, faiss.omp_get_max_threads()
@@ -67,7 +72,9 @@ class FaissSearch(IndexSearch):
             if lists is not None:
                 n_training = max(n_training, TRAINING_PER_LIST * lists.nlist)
                 lists.cp.niter, lists.cp.min_points_per_centroid = TRAINING_ROUNDS, 1
-            some = np.random.default_rng(0).choice(len(points), min(n_training, len(points)), replace=False)
+            some = np.random.default_rng(0).choice(
+                len(points), min(n_training, len(points)), replace=False
+            )
             faiss.omp_set_num_threads(usable_threads(self.n_threads))
             self._index.train(self._narrow(points[np.sort(some)]))
             for start in range(0, len(points), ROWS_AT_ONCE):
@@ -75,34 +82,49 @@ class FaissSearch(IndexSearch):
         except RuntimeError as error:
             reason = str(error).splitlines()[0].split("Error: ")[-1][:200]
             size = f"{len(points):,} points of {points.shape[1]} columns"
-            raise ValueError(f"factory={self._kind!r} does not work for {size}: {reason}") from error
+            raise ValueError(
+                f"factory={self._kind!r} does not work for {size}: {reason}"
+            ) from error
         finally:
             faiss.omp_set_num_threads(threads)
 
     def _tune(self, k: int, queries: Any) -> Tuning:
         """The effort that helps most is doubled until the sample has the recall, surely."""
-        sample, most = self._sample(k, queries, np.random.default_rng(0)), {"overfetch": max(1, MOST_FETCHED // k)}
+        sample, most = (
+            self._sample(k, queries, np.random.default_rng(0)),
+            {"overfetch": max(1, MOST_FETCHED // k)},
+        )
         lists = import_faiss().try_extract_index_ivf(self._index)
         if lists is not None:
             most["nprobe"] = lists.nlist
         tried = [self._try(sample, dict.fromkeys(most, 1))]
         while tried[-1][0] < self.recall:
             effort = {name: tried[-1][1].parameters[name] for name in most}
-            raised = [effort | {name: 2 * effort[name]} for name in most if effort[name] < most[name]]
+            raised = [
+                effort | {name: 2 * effort[name]} for name in most if effort[name] < most[name]
+            ]
             if not raised:  # the best there is; more effort than it needs would not find more
                 return max((tuning for _, tuning in tried), key=lambda tuning: tuning.recall)
-            tried.append(max((self._try(sample, more) for more in raised), key=lambda each: each[1].recall))
+            tried.append(
+                max((self._try(sample, more) for more in raised), key=lambda each: each[1].recall)
+            )
         return tried[-1][1]
 
     def _try(self, sample: Sample, effort: dict[str, int]) -> tuple[float, Tuning]:
         """The recall of an effort, less two standard errors, and the effort with its recall."""
-        self.tuning = Tuning(parameters={"factory": self._kind} | effort, k=sample.k, wanted=self.recall)
+        self.tuning = Tuning(
+            parameters={"factory": self._kind} | effort, k=sample.k, wanted=self.recall
+        )
         found = sample.recall_of(self)
         mean = float(found.mean())
-        return mean - 2.0 * float(found.std()) / np.sqrt(len(found)), replace(self.tuning, recall=mean)
+        return mean - 2.0 * float(found.std()) / np.sqrt(len(found)), replace(
+            self.tuning, recall=mean
+        )
 
     def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
-        """By true distance, of the points that faiss takes for the nearest: more than k, -1 where there are fewer."""
+        """By true distance, of the points that faiss takes for the nearest: more than k, -1 where
+        there are fewer.
+        """
         faiss, effort = import_faiss(), self.tuning.parameters
         count = min(len(self._points), effort["overfetch"] * k + SPARE)
         space = faiss.ParameterSpace()
@@ -121,7 +143,9 @@ class FaissSearch(IndexSearch):
 
 
 def automatic_factory(n_train: int, n_columns: int) -> str:
-    """All points if they are few, lists of points if columns are few; else codes of 4 bits, in lists if many."""
+    """All points if they are few, lists of points if columns are few; else codes of 4 bits, in
+    lists if many.
+    """
     lists = 2 ** round(np.log2(np.sqrt(n_train) / 4))
     if n_train < FLAT_POINTS:
         return "Flat"
@@ -130,14 +154,22 @@ def automatic_factory(n_train: int, n_columns: int) -> str:
     columns = max(2, -(-n_columns // MOST_CODES))  # of one code
     codes = -(-n_columns // columns)
     padding = f"Pad{codes * columns}," if codes * columns > n_columns else ""
-    return f"{padding}IVF{lists},PQ{codes}x4fs" if n_train >= LISTS_POINTS else f"{padding}PQ{codes}x4fs"
+    return (
+        f"{padding}IVF{lists},PQ{codes}x4fs"
+        if n_train >= LISTS_POINTS
+        else f"{padding}PQ{codes}x4fs"
+    )
 
 
 def import_faiss() -> Any:
     """The library, or an error that says how to install it."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # its wrappers use what Python is about to drop
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # its wrappers use what Python is about to drop
             import faiss
     except ImportError as error:
-        raise ImportError("FaissSearch needs faiss, which is not installed: pip install 'nearworth[faiss]'") from error
+        raise ImportError(
+            "FaissSearch needs faiss, which is not installed: pip install 'nearworth[faiss]'"
+        ) from error
     return faiss

@@ -31,35 +31,49 @@ from nearworth.neighbors.distances import (
 from nearworth.neighbors.quantised import ExactKeys, Products
 from nearworth.neighbors.searchers import Neighbours
 
-# The square of a difference below 2**-537 is 0. The difference of two floats is 0 or at least 2**-53 of the larger of
-# them, so that squares vanish only where one of the two is below TINY.
+# The square of a difference below 2**-537 is 0. The difference of two floats is 0 or at least
+# 2**-53 of the larger of them, so that squares vanish only where one of the two is below TINY.
 TINY = 2.0**-430
 # What vanishes beside a square of this size is less than half of its last bit.
 SMALL_SQUARE = 2.0**-800
 SMALL_POWER_BITS = -900  # likewise, the exponent of other powers
-# Squares below it are measured again, from differences times this power of two. The smallest difference of two floats,
-# 2**-1074, then has the square 2**-948, and no such square reaches 2**400.
+# Squares below it are measured again, from differences times this power of two. The smallest
+# difference of two floats, 2**-1074, then has the square 2**-948, and no such square reaches
+# 2**400.
 ENLARGEMENT_BITS = 600
 # Bits of the float 2**400 plus bits of the smallest normal float: a key stays a normal number.
 MIRROR = ((400 + 1023) << 52) + (1 << 52)
 PRODUCT_TOP = 600  # binary exponent of the largest product after scaling
-# Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
-# do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.
+# Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and
+# right angles always do: sqrt(2) is a quarter of a step away from where rounding changes), and fine
+# beside any angle that data can mean.
 GRID = 2.0**-40
 CONSTANT = 2.0**-50  # relative differences within a row that are nothing but rounding
 EXACT = 2.0**52  # fractions of whole numbers below it are told apart by floats
 LARGEST_WHOLE = 2.0**26  # the square is EXACT
 RIGHT_ANGLE = (round(2.0**0.5 / GRID) * GRID) ** 2
-# Share of a step of the grid by which a radius is enlarged before it is rounded: more than the rounding errors of a
-# distance between directions, so that a row exactly at the radius never rounds to the next step.
+# Share of a step of the grid by which a radius is enlarged before it is rounded: more than the
+# rounding errors of a distance between directions, so that a row exactly at the radius never rounds
+# to the next step.
 ANGLE_ROUNDING = 2.0**-8
 
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 MANHATTAN = ("manhattan", "l1", "cityblock")
 INNER = "inner_product"
-BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
+BOOLEAN = (
+    "dice",
+    "jaccard",
+    "rogerstanimoto",
+    "russellrao",
+    "sokalmichener",
+    "sokalsneath",
+    "yule",
+)
 WITHOUT_PARAMETERS = (*EUCLIDEAN, INNER, "cosine", "correlation", "nan_euclidean")
-SCALES = {"seuclidean": "{'V': X.var(axis=0, ddof=1)}", "mahalanobis": "{'VI': np.linalg.inv(np.cov(X.T))}"}
+SCALES = {
+    "seuclidean": "{'V': X.var(axis=0, ddof=1)}",
+    "mahalanobis": "{'VI': np.linalg.inv(np.cov(X.T))}",
+}
 # Metrics of differences that grow in proportion to these, and raise them to a power on the way.
 OF_POWERS = ("minkowski", "seuclidean", "mahalanobis")
 SPARSE = (*EUCLIDEAN, *MANHATTAN, "cosine")
@@ -87,24 +101,35 @@ def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> K
 def _check_metric(metric: Any, params: Mapping[str, Any], *, sparse: bool) -> None:
     if metric in WITHOUT_PARAMETERS:
         if params:
-            raise ValueError(f"metric_params={dict(params)!r} has no meaning for metric={metric!r}, which takes none.")
+            raise ValueError(
+                f"metric_params={dict(params)!r} has no meaning for metric={metric!r}, which takes"
+                " none."
+            )
     elif not callable(metric):
         from sklearn.neighbors import VALID_METRICS
 
         known = sorted({*VALID_METRICS["brute"], *WITHOUT_PARAMETERS, *BOOLEAN, "precomputed"})
         if metric not in known:
             raise ValueError(f"metric={metric!r} is not known. {did_you_mean(metric, known)}")
-        if metric in SCALES and not params.keys() & {"V", "VI"}:  # scipy would take one from each batch of queries
-            raise ValueError(f"metric={metric!r} needs a scale, such as metric_params={SCALES[metric]}.")
+        if metric in SCALES and not params.keys() & {
+            "V",
+            "VI",
+        }:  # scipy would take one from each batch of queries
+            raise ValueError(
+                f"metric={metric!r} needs a scale, such as metric_params={SCALES[metric]}."
+            )
     if sparse and metric not in SPARSE:
         allowed = ", ".join(map(repr, SPARSE))
-        raise ValueError(f"metric={metric!r} does not work on sparse data. Use one of {allowed}, or X.toarray().")
+        raise ValueError(
+            f"metric={metric!r} does not work on sparse data. Use one of {allowed}, or X.toarray()."
+        )
 
 
 class Vicinity(NamedTuple):
     """What is within a radius: a row whose key is at most `largest`.
 
-    The keys depend on the row and the query alone. No other training row changes whether a row is within the radius.
+    The keys depend on the row and the query alone. No other training row changes whether a row is
+    within the radius.
     """
 
     keys: Keys
@@ -112,21 +137,24 @@ class Vicinity(NamedTuple):
 
 
 class Keys:
-    """Rank keys of a metric: `keys(queries)` gives a number for each query and training point, (Q, N) in C order.
+    """Rank keys of a metric: `keys(queries)` gives a number for each query and training point, (Q,
+    N) in C order.
 
-    Smaller is nearer, equal is a tie. A key need not be a distance: any increasing function of it ranks alike, and the
-    keys of one query may be scaled as it suits that query. The keys of a query depend on it and on the training set
-    alone: to the bit the same whatever else is in its batch, and whether the numbers are stored dense or sparse, in
-    memory or in a file, in 32 bits or in 64.
+    Smaller is nearer, equal is a tie. A key need not be a distance: any increasing function of it
+    ranks alike, and the keys of one query may be scaled as it suits that query. The keys of a query
+    depend on it and on the training set alone: to the bit the same whatever else is in its batch,
+    and whether the numbers are stored dense or sparse, in memory or in a file, in 32 bits or in 64.
 
-    Where `has_products`, a matrix product gives approximate keys much faster (quantised.py). They never decide: points
-    that they cannot tell apart are compared by exact keys of the pair, which rank as those of `keys(queries)`.
+    Where `has_products`, a matrix product gives approximate keys much faster (quantised.py). They
+    never decide: points that they cannot tell apart are compared by exact keys of the pair, which
+    rank as those of `keys(queries)`.
     """
 
     has_products = False
     has_distances = True
     uses_blas = False  # for exact keys; products are our own
-    data: Any = None  # dense training rows, if nearest neighbours are those of a searcher: by Euclidean distance
+    # dense training rows, if nearest neighbours are those of a searcher: by Euclidean distance
+    data: Any = None
 
     def __init__(self, points: Any = None) -> None:
         self._points = points  # training rows as they are compared; None if queries are distances
@@ -163,18 +191,23 @@ class Keys:
 
 
 class GivenKeys(Keys):
-    """Distances that the user brings: one row per validation point, one column per training point."""
+    """Distances that the user brings: one row per validation point, one column per training
+    point.
+    """
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        return np.array(queries, dtype=np.float64, order="C")  # a copy, which evaluators may write to
+        return np.array(
+            queries, dtype=np.float64, order="C"
+        )  # a copy, which evaluators may write to
 
 
 class EuclideanKeys(Keys):
     """Squared distances from differences, to the bit the same of dense and of sparse rows.
 
-    Squares below SMALL_SQUARE lose bits, or vanish. Where there may be such squares, these pairs are measured again
-    from enlarged differences. All squares together span more than the positive floats do. So the keys of small ones are
-    negative, in the order of the distances (`_key_of_enlarged`), and identical rows then have the key -infinity.
+    Squares below SMALL_SQUARE lose bits, or vanish. Where there may be such squares, these pairs
+    are measured again from enlarged differences. All squares together span more than the positive
+    floats do. So the keys of small ones are negative, in the order of the distances
+    (`_key_of_enlarged`), and identical rows then have the key -infinity.
     """
 
     def __init__(self, X: Any, *, is_squared: bool = False) -> None:
@@ -193,7 +226,9 @@ class EuclideanKeys(Keys):
         return keys
 
     def listed(self, queries: Any, rows: IntMatrix) -> FloatMatrix:
-        """Keys of each query and its own list of training points, infinity for -1; the same as those of all pairs."""
+        """Keys of each query and its own list of training points, infinity for -1; the same as
+        those of all pairs.
+        """
         queries, there = _as_doubles(queries), np.maximum(rows, 0).astype(np.int32)
         keys = listed_pairs(queries, self._points, there)
         self._measure_small_again(keys, queries, there)
@@ -245,11 +280,15 @@ class EuclideanKeys(Keys):
         return squared_distances(queries, self._points)
 
     def _enlarged(self, queries: Any, rows: IntVector) -> FloatVector:
-        """The same of each query and one point, times 2**(2 * ENLARGEMENT_BITS): these do not vanish."""
+        """The same of each query and one point, times 2**(2 * ENLARGEMENT_BITS): these do not
+        vanish.
+        """
         return enlarged_squares(queries, self._points, rows, 2.0**ENLARGEMENT_BITS)
 
     def _measure_small_again(self, keys: FloatMatrix, queries: Any, rows: Any = None) -> None:
-        """Replace small squares by their keys; those of a list of `rows` for each query, or of all points."""
+        """Replace small squares by their keys; those of a list of `rows` for each query, or of all
+        points.
+        """
         # If neither the query nor training rows have tiny numbers, no square vanishes.
         may_vanish = np.full(len(keys), True) if self._has_tiny else _have_tiny(queries)
         if not may_vanish.any():
@@ -257,7 +296,9 @@ class EuclideanKeys(Keys):
 
         is_small = keys < SMALL_SQUARE
         is_small[~may_vanish] = False
-        of_query, columns = np.divmod(np.flatnonzero(is_small), keys.shape[1])  # faster than nonzero of a matrix
+        of_query, columns = np.divmod(
+            np.flatnonzero(is_small), keys.shape[1]
+        )  # faster than nonzero of a matrix
         step = max(1, BLOCK // max(1, queries.shape[1]))
         for start in range(0, len(columns), step):
             q, column = of_query[start : start + step], columns[start : start + step]
@@ -268,7 +309,9 @@ class EuclideanKeys(Keys):
 def _have_tiny(queries: Any) -> BoolVector:
     """Whether each row has a tiny number."""
     if is_sparse(queries):
-        tiny = type(queries)((_is_tiny(queries.data), queries.indices, queries.indptr), queries.shape)
+        tiny = type(queries)(
+            (_is_tiny(queries.data), queries.indices, queries.indptr), queries.shape
+        )
         return np.asarray(tiny.sum(axis=1) > 0).ravel()
     return np.asarray(_is_tiny(queries).any(axis=1))
 
@@ -278,7 +321,9 @@ def _as_doubles(queries: Any) -> Any:
 
 
 def _key_of_enlarged(squares: FloatVector) -> FloatVector:
-    """Negative numbers in the order of these squares below 2**400: the bits of a float, counted from the other end."""
+    """Negative numbers in the order of these squares below 2**400: the bits of a float, counted
+    from the other end.
+    """
     keys = -(MIRROR - squares.view(np.int64)).view(np.float64)
     return np.where(squares > 0.0, keys, -np.inf)
 
@@ -326,7 +371,9 @@ class SparseManhattanKeys(Keys):
 
 
 class NanEuclideanKeys(EuclideanKeys):
-    """scikit-learn's nan_euclidean: squared differences where both are present, scaled up for the absent ones."""
+    """scikit-learn's nan_euclidean: squared differences where both are present, scaled up for the
+    absent ones.
+    """
 
     def __init__(self, X: Any) -> None:
         super().__init__(X)
@@ -347,7 +394,9 @@ class NanEuclideanKeys(EuclideanKeys):
 
 
 def _squares_of_present(differences: FloatMatrix) -> FloatVector:
-    """Sums of squares over the columns where both numbers are present, for all columns in proportion."""
+    """Sums of squares over the columns where both numbers are present, for all columns in
+    proportion.
+    """
     squares = differences**2
     present = np.count_nonzero(~np.isnan(squares), axis=1)
     share = squares.shape[1] / np.where(present, present, np.nan)
@@ -370,35 +419,49 @@ class InnerProductKeys(Keys):
         return all_pairs(-self._scaled(queries, PRODUCT_TOP), self._points, product=True)
 
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
-        raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
+        raise ValueError(
+            "metric='inner_product' has no distances, which radius and weights need. Use 'cosine'."
+        )
 
     def within(self, radius: float) -> Vicinity:  # noqa: ARG002
-        raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
+        raise ValueError(
+            "metric='inner_product' has no distances, which radius and weights need. Use 'cosine'."
+        )
 
     def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here
         like_points = partial(self._scaled, top=2 * self._exponent)
-        return Products(self._points, single=False, prepare=like_points, exact=self._exact, inner=True)
+        return Products(
+            self._points, single=False, prepare=like_points, exact=self._exact, inner=True
+        )
 
     def _exact(self, query: FloatVector) -> ExactKeys:
-        return partial(pairs_with, -self._scaled(query[None], PRODUCT_TOP)[0], self._points, product=True)
+        return partial(
+            pairs_with, -self._scaled(query[None], PRODUCT_TOP)[0], self._points, product=True
+        )
 
     def _scaled(self, queries: Any, top: int) -> FloatMatrix:
-        """Queries scaled by powers of two to a largest product of 2**top: so high that none that matters vanishes."""
+        """Queries scaled by powers of two to a largest product of 2**top: so high that none that
+        matters vanishes.
+        """
         rows = np.asarray(queries, dtype=np.float64)
         own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
-        return np.asarray(np.ldexp(rows, min(top - self._exponent, 1000) - own))  # queries must not overflow
+        return np.asarray(
+            np.ldexp(rows, min(top - self._exponent, 1000) - own)
+        )  # queries must not overflow
 
 
 class CosineKeys(Keys):
-    """Squared distances between directions, rounded so that equal angles tie; of `centred` rows, correlations.
+    """Squared distances between directions, rounded so that equal angles tie; of `centred` rows,
+    correlations.
 
-    The direction of a row is the row divided by its length. The distance c between two directions, from 0 to 2,
-    decides: c^2 / 2 is the cosine distance, but c also tells small angles apart, where cosines all round to 1.
-    Directions are rounded, so c is off by some 1e-16, and equal angles would be ordered by rounding. Hence the
-    definition: two training rows tie if their distances c from the direction of the query are equal after rounding to a
-    multiple of GRID.
+    The direction of a row is the row divided by its length. The distance c between two directions,
+    from 0 to 2, decides: c^2 / 2 is the cosine distance, but c also tells small angles apart, where
+    cosines all round to 1. Directions are rounded, so c is off by some 1e-16, and equal angles
+    would be ordered by rounding. Hence the definition: two training rows tie if their distances c
+    from the direction of the query are equal after rounding to a multiple of GRID.
 
-    Rows of small whole numbers (counts) need no rounding: their cosines are compared as fractions, exactly.
+    Rows of small whole numbers (counts) need no rounding: their cosines are compared as fractions,
+    exactly.
     """
 
     uses_blas = True  # for whole numbers
@@ -407,7 +470,9 @@ class CosineKeys(Keys):
         self._convert: Callable[[Any], Any] = partial(_scaled_rows, centred=centred)
         dense = not is_sparse(X)
         super().__init__(Converted(X, self._convert) if dense else self._convert(X))
-        self._directions = Converted(self._points, _directions) if dense else _directions(self._points)
+        self._directions = (
+            Converted(self._points, _directions) if dense else _directions(self._points)
+        )
         self._zero = np.zeros(X.shape[0], dtype=bool)
         self._whole, self._largest_square = True, 0.0
         for start, rows in blocks(self._points):
@@ -415,7 +480,9 @@ class CosineKeys(Keys):
             self._zero[start : start + rows.shape[0]] = squares == 0.0
             self._whole &= bool(_whole(rows).all())
             self._largest_square = max(self._largest_square, float(squares.max()))
-        self.has_products = dense and not self._zero.any()  # no product says that a zero row is at distance 1
+        self.has_products = (
+            dense and not self._zero.any()
+        )  # no product says that a zero row is at distance 1
 
     def __call__(self, queries: Any) -> FloatMatrix:
         rows = self._convert(queries)
@@ -429,12 +496,15 @@ class CosineKeys(Keys):
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
         rows = self._convert(queries)
         is_exact = self._is_exact(rows)[:, None]
-        cosines = -np.sign(keys) * np.sqrt(np.abs(keys) / np.where(is_exact, _squares(rows)[:, None], 1.0))
+        cosines = -np.sign(keys) * np.sqrt(
+            np.abs(keys) / np.where(is_exact, _squares(rows)[:, None], 1.0)
+        )
         by_grid = np.where(keys == RIGHT_ANGLE, 1.0, keys / 2.0)
         return np.where(is_exact, np.maximum(1.0 - cosines, 0.0), by_grid)
 
     def within(self, radius: float) -> Vicinity:
-        # Whether fractions are exact depends on all training rows. The grid serves every pair alike.
+        # Whether fractions are exact depends on all training rows. The grid serves every pair
+        # alike.
         by_grid = copy.copy(self)
         by_grid._whole = False
         steps = math.sqrt(2.0 * radius) / GRID + ANGLE_ROUNDING
@@ -442,9 +512,12 @@ class CosineKeys(Keys):
         return Vicinity(by_grid, length * length)
 
     def products(self, *, single: bool) -> Products:
-        # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
+        # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be
+        # safe.
         prepare, rounding = self._directions_of, 8.0 * GRID
-        return Products(self._directions, single=single, prepare=prepare, exact=self._exact, rounding=rounding)
+        return Products(
+            self._directions, single=single, prepare=prepare, exact=self._exact, rounding=rounding
+        )
 
     def _exact(self, query: FloatVector) -> ExactKeys:
         return lambda rows: _on_grid(pairs_with(query, self._directions, rows))
@@ -456,24 +529,32 @@ class CosineKeys(Keys):
         return np.where(decide[:, None], _directions(rows), np.nan)
 
     def _is_exact(self, queries: Any) -> BoolVector:
-        """Queries whose cosines with all training rows are fractions of whole numbers that floats tell apart."""
+        """Queries whose cosines with all training rows are fractions of whole numbers that floats
+        tell apart.
+        """
         if not self._whole:
             return np.zeros(queries.shape[0], dtype=bool)
         largest = self._largest_square * self._largest_square
         return _whole(queries) & (largest * _squares(queries) < EXACT)
 
     def _fractions(self, queries: Any) -> FloatMatrix:
-        """Minus the signed squares of the cosines, times |query|^2: one division, so equal fractions round alike."""
+        """Minus the signed squares of the cosines, times |query|^2: one division, so equal
+        fractions round alike.
+        """
         keys = np.empty((queries.shape[0], self._points.shape[0]))
         for start, rows in blocks(self._points):
             dots, squares = queries @ rows.T, _squares(rows)
             dots = dots.toarray() if is_sparse(dots) else dots
-            keys[:, start : start + rows.shape[0]] = -dots * np.abs(dots) / np.where(squares > 0.0, squares, 1.0)
+            keys[:, start : start + rows.shape[0]] = (
+                -dots * np.abs(dots) / np.where(squares > 0.0, squares, 1.0)
+            )
         return keys
 
 
 def _scaled_rows(X: Any, centred: bool) -> Any:
-    """Rows scaled by powers of two, and centred without a division: small whole numbers stay whole, nothing rounds."""
+    """Rows scaled by powers of two, and centred without a division: small whole numbers stay whole,
+    nothing rounds.
+    """
     if is_sparse(X):
         return _by_row(np.ldexp, X, _exponents(X))
     rows = np.array(X, dtype=np.float64, order="C")
@@ -486,7 +567,9 @@ def _scaled_rows(X: Any, centred: bool) -> Any:
 
 
 def _exponents(rows: Any) -> npt.NDArray[np.int32]:
-    """Binary exponents that bring the largest number of each row near 1; 0 for small whole numbers."""
+    """Binary exponents that bring the largest number of each row near 1; 0 for small whole
+    numbers.
+    """
     largest = abs(rows).max(axis=1)
     largest = largest.toarray().ravel() if is_sparse(rows) else largest
     return np.where(_whole(rows) & (largest < LARGEST_WHOLE), 0, -np.frexp(largest)[1])
@@ -551,11 +634,17 @@ class PairwiseKeys(Keys):
                 keys[:, start : start + len(points)] = some
         except (TypeError, ValueError) as error:
             reason = str(error).splitlines()[0][:200]
-            raise ValueError(f"metric={self._metric!r} does not work on these data: {reason}") from error
+            raise ValueError(
+                f"metric={self._metric!r} does not work on these data: {reason}"
+            ) from error
         return _refuse_undefined(keys, self._metric)
 
-    def _measure_small_again(self, keys: FloatMatrix, rows: FloatMatrix, points: FloatMatrix) -> None:
-        """Replace distances whose powers may vanish, by those of differences that are scaled to about 1."""
+    def _measure_small_again(
+        self, keys: FloatMatrix, rows: FloatMatrix, points: FloatMatrix
+    ) -> None:
+        """Replace distances whose powers may vanish, by those of differences that are scaled to
+        about 1.
+        """
         from sklearn.metrics import pairwise_distances
 
         power = float(self._params.get("p", 2))
@@ -572,17 +661,25 @@ class PairwiseKeys(Keys):
     def _convert(self, X: Any) -> npt.NDArray[Any]:
         truths = self._metric in BOOLEAN
         if truths and X.dtype != bool and not np.isin(X, (0, 1)).all():
-            raise ValueError(f"metric={self._metric!r} compares truths, not other numbers than 0 and 1. Use X != 0.")
+            raise ValueError(
+                f"metric={self._metric!r} compares truths, not other numbers than 0 and 1. Use X"
+                " != 0."
+            )
         return np.ascontiguousarray(X, dtype=bool if truths else np.float64)
 
 
 def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:
-    """NaN ranks nowhere; infinity from a named metric is an overflow that would tie what is not tied."""
+    """NaN ranks nowhere; infinity from a named metric is an overflow that would tie what is not
+    tied.
+    """
     strange = np.isnan(keys) if callable(metric) else ~(keys < np.inf)
     if strange.any():
         query, point = map(int, np.argwhere(strange)[0])
         found = "NaN" if np.isnan(keys[query, point]) else "infinity"
         where = f"for example between training row {point} and query {query} of its batch"
-        advice = "Such points cannot be ranked: change the metric, rescale the features or drop these rows."
+        advice = (
+            "Such points cannot be ranked: change the metric, rescale the features or drop these"
+            " rows."
+        )
         raise ValueError(f"metric={metric!r} gives {found}, {where}. {advice}")
     return keys

@@ -6,10 +6,10 @@ QuantisedKeys.nearest    the nearest points of each query
 
 Points stand in an order of the caller's choice: `order[i]` is the training row at position i.
 
-|x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |x|^2 changes no rank. The product is made of centred data by native/product.c,
-in single or in double precision. Its order of summation is known, so errors are bounded by what the operations can do
-(docs/mathematics.md). Keys that differ by no more than a tolerance are compared by exact ones, so the precision shows
-in no value.
+|x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |x|^2 changes no rank. The product is made of centred data by
+native/product.c, in single or in double precision. Its order of summation is known, so errors are
+bounded by what the operations can do (docs/mathematics.md). Keys that differ by no more than a
+tolerance are compared by exact ones, so the precision shows in no value.
 """
 
 from __future__ import annotations
@@ -28,18 +28,23 @@ from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMat
 from nearworth.neighbors.distances import Converted, Rows, pairs_with, squared_distances, streamed
 from nearworth.neighbors.searchers import Neighbours
 
-ExactKeys: TypeAlias = Callable[[IntVector32], FloatVector]  # exact keys of the training points in these rows
-# Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
-# and TOP, so they are ambiguous only among themselves.
+ExactKeys: TypeAlias = Callable[
+    [IntVector32], FloatVector
+]  # exact keys of the training points in these rows
+# Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite
+# keys are clipped to 0 and TOP, so they are ambiguous only among themselves.
 TOP, MARGIN = 2**30, 2**20
 UNIT_64 = 2.0**-53
 PANEL = 2**18  # numbers in the rows that are read at a time from what is no plain array
 UNIT_32 = 2.0**-24
-PLACE_ERROR = 132  # of two qkeys together, from the last two operations in single precision and from truncation
+# of two qkeys together, from the last two operations in single precision and from truncation
+PLACE_ERROR = 132
 # Lengths of points between which squares and products are good single-precision numbers.
 SMALLEST_32, LARGEST_32 = 1e-12, 1e15
 LARGEST_64 = 1e90
-SAMPLE = 4096  # rows whose mean is the centre, if so many are read at a time; any centre is right, a middle one best
+# rows whose mean is the centre, if so many are read at a time; any centre is right, a middle one
+# best
+SAMPLE = 4096
 SPACE = 100  # numbers of working memory per query beside its own, at most (product_space)
 
 
@@ -47,9 +52,9 @@ SPACE = 100  # numbers of working memory per query beside its own, at most (prod
 class QuantisedKeys:
     """The qkeys of some queries, a row for each; smaller is nearer.
 
-    Two points whose qkeys differ by more than the query's `tolerance` are surely in the order of their exact keys.
-    Exact keys are squared distances of `queries` and `points` in memory, `given`, or those of the functions `exact`.
-    Queries that are not `usable` need exact keys of all points.
+    Two points whose qkeys differ by more than the query's `tolerance` are surely in the order of
+    their exact keys. Exact keys are squared distances of `queries` and `points` in memory, `given`,
+    or those of the functions `exact`. Queries that are not `usable` need exact keys of all points.
     """
 
     qkeys: IntMatrix32
@@ -59,10 +64,14 @@ class QuantisedKeys:
     points: npt.NDArray[Any] | None = None
     given: FloatMatrix | None = None
     exact: list[ExactKeys] | None = None
-    scale: FloatVector | None = None  # of squared distances: a qkey is MARGIN + scale * key, within the tolerance
+    scale: FloatVector | None = (
+        None  # of squared distances: a qkey is MARGIN + scale * key, within the tolerance
+    )
 
     def some(self, start: int, stop: int) -> QuantisedKeys:
-        by_query = {name: each for name, each in vars(self).items() if name != "points" and each is not None}
+        by_query = {
+            name: each for name, each in vars(self).items() if name != "points" and each is not None
+        }
         return replace(self, **{name: each[start:stop] for name, each in by_query.items()})
 
     def ask(self, query: int, rows: IntVector32, out: FloatVector) -> None:
@@ -75,18 +84,36 @@ class QuantisedKeys:
         return self.queries, self.points, self.given, None if self.exact is None else self.ask
 
     def nearest(
-        self, order: IntVector32, excluded: IntMatrix32, found: Neighbours, *, least: int, first: int | None = None
+        self,
+        order: IntVector32,
+        excluded: IntMatrix32,
+        found: Neighbours,
+        *,
+        least: int,
+        first: int | None = None,
     ) -> None:
-        """Fill `found` with the nearest of each query, without its `excluded` positions; see native/nearest.c.
+        """Fill `found` with the nearest of each query, without its `excluded` positions; see
+        native/nearest.c.
 
-        Points equally far are in the order of their rows; with `first`, the number of the first query, in an order that
-        is unrelated to it.
+        Points equally far are in the order of their rows; with `first`, the number of the first
+        query, in an order that is unrelated to it.
         """
         n_train = len(order)
         native.call(
-            "nearest_lists", self.qkeys, self.tolerance, excluded, order, *self.source, first or 0, first is not None,
-            least, found.rows, found.keys, np.empty(n_train, dtype=np.int32), np.empty(n_train),
-        )  # fmt: skip
+            "nearest_lists",
+            self.qkeys,
+            self.tolerance,
+            excluded,
+            order,
+            *self.source,
+            first or 0,
+            first is not None,
+            least,
+            found.rows,
+            found.keys,
+            np.empty(n_train, dtype=np.int32),
+            np.empty(n_train),
+        )
 
 
 def panel_rows(width: int) -> int:
@@ -104,43 +131,67 @@ def quantise_exact(keys: FloatMatrix, order: IntVector32, space: IntMatrix32) ->
     strange = ~((largest > 1e-200) & (largest < 1e200) | (largest == 0.0))
     if strange.any():  # scaling by a power of two changes no rank
         exponents = np.where(strange, -np.frexp(largest)[1], 0)
-        scaled, low, high = np.ldexp(keys, exponents[:, None]), np.ldexp(low, exponents), np.ldexp(high, exponents)
+        scaled, low, high = (
+            np.ldexp(keys, exponents[:, None]),
+            np.ldexp(low, exponents),
+            np.ldexp(high, exponents),
+        )
     scale, tolerance = line(low, high, np.zeros(len(keys)))
     places = (scaled - low[:, None]) * scale[:, None]
     places += MARGIN
     qkeys = space[: len(keys)]
-    np.take(np.clip(places, 0, TOP, out=places).astype(np.int32), order, axis=1, out=qkeys, mode="clip")
-    return QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(len(keys), dtype=bool), given=keys)
+    np.take(
+        np.clip(places, 0, TOP, out=places).astype(np.int32), order, axis=1, out=qkeys, mode="clip"
+    )
+    return QuantisedKeys(
+        qkeys=qkeys, tolerance=tolerance, usable=np.ones(len(keys), dtype=bool), given=keys
+    )
 
 
-def line(low: FloatVector, high: FloatVector, tolerance: FloatVector) -> tuple[FloatVector, IntVector32]:
-    """From keys between `low` and `high`, in double precision, to qkeys: the slope, and the tolerance as a qkey."""
-    # From a key to its qkey there are four roundings of numbers not above |low| + |high| (add the norm, scale, add the
-    # offset, which is rounded itself) and one to a whole number: `extra` covers them for both of two keys.
+def line(
+    low: FloatVector, high: FloatVector, tolerance: FloatVector
+) -> tuple[FloatVector, IntVector32]:
+    """From keys between `low` and `high`, in double precision, to qkeys: the slope, and the
+    tolerance as a qkey.
+    """
+    # From a key to its qkey there are four roundings of numbers not above |low| + |high| (add the
+    # norm, scale, add the offset, which is rounded itself) and one to a whole number: `extra`
+    # covers them for both of two keys.
     extra = 4.0 * UNIT_64 * (np.abs(low) + np.abs(high))
     with np.errstate(divide="ignore"):
         scale = np.minimum((TOP - 2 * MARGIN) / (high - low), 0.25 * MARGIN / (tolerance + extra))
-    scale = np.minimum(np.where(np.isfinite(scale), scale, 1.0), 1e290)  # keys all but equal: one qkey for all
+    scale = np.minimum(
+        np.where(np.isfinite(scale), scale, 1.0), 1e290
+    )  # keys all but equal: one qkey for all
     return scale, (tolerance * scale + np.ceil(2.0 * extra * scale) + 3.0).astype(np.int32)
 
 
 class Products:
     """qkeys of squared distances, or of minus the `inner` products, from a matrix product.
 
-    `prepare` gives queries as they are compared with the points, NaN where products do not serve. `exact` makes the
-    exact keys of such a query, where these are no plain squared distances; `rounding` widens the tolerances by what
-    they are rounded. Where `single` and it serves, qkeys can be made in single precision.
+    `prepare` gives queries as they are compared with the points, NaN where products do not serve.
+    `exact` makes the exact keys of such a query, where these are no plain squared distances;
+    `rounding` widens the tolerances by what they are rounded. Where `single` and it serves, qkeys
+    can be made in single precision.
     """
 
     def __init__(
-        self, points: Rows, *, single: bool, prepare: Callable[[FloatMatrix], FloatMatrix] = np.asarray,
-        exact: Callable[[FloatVector], ExactKeys] | None = None, rounding: float = 0.0, inner: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        points: Rows,
+        *,
+        single: bool,
+        prepare: Callable[[FloatMatrix], FloatMatrix] = np.asarray,
+        exact: Callable[[FloatVector], ExactKeys] | None = None,
+        rounding: float = 0.0,
+        inner: bool = False,
+    ) -> None:
         self._points, self._prepare, self._rounding, self._inner = points, prepare, rounding, inner
         self._exact = exact or (lambda query: partial(pairs_with, query, points))
         plain = exact is None and isinstance(points, np.ndarray) and points.flags.c_contiguous
         self._in_memory = np.asarray(points) if plain else None
-        self._wants_single = single and not streamed(points)  # fetching single rows of a file is slow
+        self._wants_single = single and not streamed(
+            points
+        )  # fetching single rows of a file is slow
 
     @cached_property
     def _centre(self) -> FloatVector:
@@ -151,11 +202,15 @@ class Products:
         sample = self._points[np.linspace(0, n_train - 1, size).astype(np.intp)]
         centre = np.asarray(sample, dtype=np.float64).mean(axis=0)
         # Differences of single-precision numbers are rounded once, in single precision as well.
-        return np.asarray(centre.astype(np.float32) if sample.dtype == np.float32 else centre, dtype=np.float64)
+        return np.asarray(
+            centre.astype(np.float32) if sample.dtype == np.float32 else centre, dtype=np.float64
+        )
 
     @cached_property
     def _norms(self) -> tuple[FloatVector, float, float, float]:
-        """Squared lengths around the centre minus a level in their middle; level, longest length, largest deviation."""
+        """Squared lengths around the centre minus a level in their middle; level, longest length,
+        largest deviation.
+        """
         norms = squared_distances(self._centre[None, :], self._points)[0]
         if self._inner:
             norms[:] = norms.max()  # equal norms drop out
@@ -170,7 +225,9 @@ class Products:
 
     @cached_property
     def _copy(self) -> tuple[Rows, FloatVector]:
-        """What products in single precision read, with its centre: a centred copy of rows that must be converted."""
+        """What products in single precision read, with its centre: a centred copy of rows that must
+        be converted.
+        """
         points, step = self._points, panel_rows(self._points.shape[1])
         if not isinstance(points, Converted):
             return points, self._centre
@@ -180,9 +237,17 @@ class Products:
         return copy, np.zeros(points.shape[1])
 
     def __call__(
-        self, queries: FloatMatrix, order: IntVector32, positions: IntVector32, space: IntMatrix32, *, single: bool
+        self,
+        queries: FloatMatrix,
+        order: IntVector32,
+        positions: IntVector32,
+        space: IntMatrix32,
+        *,
+        single: bool,
     ) -> QuantisedKeys:
-        """The qkeys of a batch of queries, in `space`; order[i] is the training row at position i."""
+        """The qkeys of a batch of queries, in `space`; order[i] is the training row at position
+        i.
+        """
         queries, (_, level, longest, _) = self._prepare(queries), self._norms
         usable = np.maximum(queries.max(axis=1), -queries.min(axis=1)) < LARGEST_64
         centred = queries - self._centre
@@ -193,22 +258,38 @@ class Products:
         low, reach = -squares - level, (longest + np.sqrt(squares)) ** 2
         tolerance = 2.0 * self._error(np.sqrt(squares), single=single) + self._rounding
         if single:
-            scale = np.minimum((TOP - 2 * MARGIN) / reach, 0.25 * MARGIN / tolerance).astype(np.float32).astype(float)
+            scale = (
+                np.minimum((TOP - 2 * MARGIN) / reach, 0.25 * MARGIN / tolerance)
+                .astype(np.float32)
+                .astype(float)
+            )
             width = np.ceil(1.001 * tolerance * scale).astype(np.int32) + PLACE_ERROR
         else:
             scale, width = line(low, low + reach, tolerance)
         centred *= -2.0
         qkeys, room = space[: len(queries)], np.empty(native.call("product_space", *centred.shape))
         points, centre = self._copy if single else (self._points, self._centre)
-        rest = (centre, np.ascontiguousarray(centred), scale, MARGIN - low * scale, single, room, qkeys)
+        rest = (
+            centre,
+            np.ascontiguousarray(centred),
+            scale,
+            MARGIN - low * scale,
+            single,
+            room,
+            qkeys,
+        )
         self._multiply(points, order, positions, rest)
         block = QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, scale=scale)
         if self._in_memory is not None:
             return replace(block, queries=np.ascontiguousarray(queries), points=self._in_memory)
         return replace(block, exact=[self._exact(query) for query in queries])
 
-    def _multiply(self, points: Rows, order: IntVector32, positions: IntVector32, rest: tuple[Any, ...]) -> None:
-        """Fill the qkeys of some queries: (centred points times factors, plus norms) times a slope, plus an offset."""
+    def _multiply(
+        self, points: Rows, order: IntVector32, positions: IntVector32, rest: tuple[Any, ...]
+    ) -> None:
+        """Fill the qkeys of some queries: (centred points times factors, plus norms) times a slope,
+        plus an offset.
+        """
         norms = self._norms[0]
         if isinstance(points, np.ndarray) and points.flags.c_contiguous:
             native.call("product_qkeys", points, order, None, norms, *rest)
@@ -216,23 +297,36 @@ class Products:
         step = panel_rows(points.shape[1])
         every = np.arange(step, dtype=np.int32)
         for start in range(0, len(order), step):
-            rows, part = np.ascontiguousarray(points[start : start + step]), slice(start, start + step)
-            native.call("product_qkeys", rows, every[: len(rows)], positions[part], norms[part], *rest)
+            rows, part = (
+                np.ascontiguousarray(points[start : start + step]),
+                slice(start, start + step),
+            )
+            native.call(
+                "product_qkeys", rows, every[: len(rows)], positions[part], norms[part], *rest
+            )
 
     def _error(self, lengths: FloatVector, *, single: bool) -> FloatVector:
-        """How far a key may be off, for queries of these lengths: by the product, and by double precision before it."""
+        """How far a key may be off, for queries of these lengths: by the product, and by double
+        precision before it.
+        """
         (_, _, longest, spread), width = self._norms, len(self._centre)
         both = longest + lengths
         unit = UNIT_32 if single else UNIT_64
-        roundings = native.call("product_roundings", width) + 3  # of a sum; of the point, the query and the last sum
+        roundings = (
+            native.call("product_roundings", width) + 3
+        )  # of a sum; of the point, the query and the last sum
         product = unit * (2.0 * roundings * longest * lengths + 2.0 * spread)
         offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
         before = UNIT_64 * ((width + 16.0) * both**2 + 8.0 * np.sqrt(width) * offset * both)
-        return np.asarray(1.001 * (product + before) + (np.finfo(np.float32).tiny if single else 0.0))
+        return np.asarray(
+            1.001 * (product + before) + (np.finfo(np.float32).tiny if single else 0.0)
+        )
 
 
 def products_memory(n_train: int, width: int, *, copied: bool) -> Memory:
-    """Bytes of norms (more while they are made) and of a float32 copy; of rows read from a file; of packed queries."""
+    """Bytes of norms (more while they are made) and of a float32 copy; of rows read from a file; of
+    packed queries.
+    """
     return Memory(
         preparing=2 * 8 * n_train,
         shared=8 * n_train + 32 * width + 2**15 + (4 * n_train * width if copied else 0),

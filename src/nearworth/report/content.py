@@ -1,4 +1,6 @@
-"""What the page shows, as plain data: the listed rows, their neighbours and rows drawn by lot, and counts of all."""
+"""What the page shows, as plain data: the listed rows, their neighbours and rows drawn by lot, and
+counts of all.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.report.row_numbers import RowNumbers
-from nearworth.report.shown import Cells, by_lot, id_text, image_files, image_order, pixels, places, take
+from nearworth.report.shown import (
+    Cells,
+    by_lot,
+    id_text,
+    image_files,
+    image_order,
+    pixels,
+    places,
+    take,
+)
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
@@ -51,7 +62,9 @@ class Rows:
 
 
 class Suggestions(NamedTuple):
-    """Rows without a label that are to be asked about, surest first, and what their nearest audited rows suggest."""
+    """Rows without a label that are to be asked about, surest first, and what their nearest audited
+    rows suggest.
+    """
 
     rows: IntVector  # in the file
     suggested: Any
@@ -73,20 +86,33 @@ class Labels:
 
 
 class Content:
-    """An audit, the rows it lists, worst first unless others are given, and the columns of all rows."""
+    """An audit, the rows it lists, worst first unless others are given, and the columns of all
+    rows.
+    """
 
     def __init__(
-        self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any],
-        findings: Mapping[str, Finding] | None = None, listed: IntVector | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        audit: LabelAudit,
+        rows: Rows,
+        selection: Mapping[str, Any],
+        findings: Mapping[str, Finding] | None = None,
+        listed: IntVector | None = None,
+    ) -> None:
         self.of_classes = audit.suggested_range is None
         if not self.of_classes:  # of a frame they are objects
             audit = replace(audit, given=audit.given.astype(np.float64))
-        self.audit, self.rows, self.selection, self.findings = audit, rows, selection, findings or {}
+        self.audit, self.rows, self.selection, self.findings = (
+            audit,
+            rows,
+            selection,
+            findings or {},
+        )
         suspects = listed
         if suspects is None:
             suspects = audit.suspects(**selection) if selection else audit.worth_a_look()
-            suspects = suspects[np.argsort(~np.isin(suspects, audit.judged_wrong), kind="stable")]  # they need a label
+            suspects = suspects[
+                np.argsort(~np.isin(suspects, audit.judged_wrong), kind="stable")
+            ]  # they need a label
         self.suspects = suspects[~np.isin(suspects, rows.judged)]
         self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
         self.labels, self.codes = np.unique(audit.given, return_inverse=True)
@@ -96,40 +122,62 @@ class Content:
         """All that the page's script reads; rows are file rows."""
         audit, suspects = self.audit, self.suspects
         sample = self.numbers.file_rows(by_lot(np.arange(len(audit)), SAMPLE, SAMPLE_SEED))
-        tabs = {name: self._tab(found) for name, found in self.findings.items() if name in TABS and len(found)}
-        beside = [row for tab in tabs.values() for rows in (tab["rows"], *tab["near"]) for row in rows]
+        tabs = {
+            name: self._tab(found)
+            for name, found in self.findings.items()
+            if name in TABS and len(found)
+        }
+        beside = [
+            row for tab in tabs.values() for rows in (tab["rows"], *tab["near"]) for row in rows
+        ]
         data = self.shown([*sample, *beside]) | {"findings": tabs}
         count = audit.n_errors
         data |= {
             "wasWrong": self._file_rows(self.listed[np.isin(self.listed, audit.judged_wrong)]),
             "unlike": [self._unlike(audit.unlike(row)) for row in self.listed.tolist()],
-            "sample": np.random.default_rng(SAMPLE_SEED).permutation(sample).tolist(),  # in an order by lot
+            "sample": np.random.default_rng(SAMPLE_SEED)
+            .permutation(sample)
+            .tolist(),  # in an order by lot
             "nListed": len(suspects),
             "nJudged": len(self.rows.judged),
             "errors": [math.floor(count.lower), math.ceil(count.upper)],
             "errorsSaid": str(count),
-            "estimate": None if self.of_classes or count.estimate is None else round(count.estimate),
+            "estimate": None
+            if self.of_classes or count.estimate is None
+            else round(count.estimate),
             "assumption": count.assumption,
             "reviewed": count.basis == "review",
             "certainty": np.histogram(1.0 - audit.quality, BINS, (0.0, 1.0))[0].tolist(),
         }
         if self.of_classes:
-            counts = (np.bincount(codes, minlength=len(self.labels)) for codes in (self.codes, self.codes[suspects]))
+            counts = (
+                np.bincount(codes, minlength=len(self.labels))
+                for codes in (self.codes, self.codes[suspects])
+            )
             data["classes"] = np.column_stack([*counts]).tolist()  # rows and suspects of each
         else:
             data |= self._targets()
         return self._with_unlabelled(data | self._map(data))
 
     def _unlike(self, rows: IntVector) -> list[Any]:
-        """Of identical rows with another label: the first one, its label, and how many there are."""
-        return [*self._file_rows(rows[:1]), id_text(self.audit.given[rows[0]]), len(rows)] if len(rows) else []
+        """Of identical rows with another label: the first one, its label, and how many there
+        are.
+        """
+        return (
+            [*self._file_rows(rows[:1]), id_text(self.audit.given[rows[0]]), len(rows)]
+            if len(rows)
+            else []
+        )
 
     def _tab(self, found: Finding) -> dict[str, Any]:
         """The rows of a finding, those beside each, and what the words about it are made of."""
         columns = found.columns
         rows = self._labeled_rows(columns.get("training_row", found.rows)[:MOST_FOUND])
         if found.groups is None:
-            near = [np.array([n.row for n in self.audit.nearest(row)], dtype=np.intp) for row in rows.tolist()]
+            near = [
+                np.array([n.row for n in self.audit.nearest(row)], dtype=np.intp)
+                for row in rows.tolist()
+            ]
         else:  # the rows of a finding with groups come group by group
             groups = [self._labeled_rows(group) for group in found.groups]
             near = [group[group != row] for group in groups for row in group][:MOST_FOUND]
@@ -163,7 +211,9 @@ class Content:
         return codes
 
     def shown(self, sample: Any = ()) -> dict[str, Any]:
-        """The listed rows, worst first, as lists of equal length; `more` are the sample and the neighbours of both."""
+        """The listed rows, worst first, as lists of equal length; `more` are the sample and the
+        neighbours of both.
+        """
         audit, rows, listed, numbers = self.audit, self.rows, self.listed, self.numbers
         own = numbers.file_rows(listed)
         code = Labels(self.labels if self.of_classes else [])
@@ -193,7 +243,10 @@ class Content:
             "quality": audit.quality[listed].round(4).tolist(),
             "why": [audit.why(int(row), numbers.file_row_of_labeled) for row in listed],
             "near": [
-                [[row, code(n.label), float(f"{n.distance:.3g}")] for row, n in zip(file_rows, group, strict=True)]
+                [
+                    [row, code(n.label), float(f"{n.distance:.3g}")]
+                    for row, n in zip(file_rows, group, strict=True)
+                ]
                 for file_rows, group in zip(rows_near, near, strict=True)
             ],
             "cells": cells_of_listed,
@@ -206,13 +259,21 @@ class Content:
             "idName": rows.id_name,
             "nRows": numbers.n_labeled,
             "ofRows": numbers.n_file_rows,
-            "more": {"row": more.tolist(), "given": self._given(more, code), "cells": cells_of_more},
+            "more": {
+                "row": more.tolist(),
+                "given": self._given(more, code),
+                "cells": cells_of_more,
+            },
         }
         if rows.ids is not None:
-            data["id"], data["more"]["id"] = ([id_text(cell) for cell in take(rows.ids, r)] for r in (own, more))
+            data["id"], data["more"]["id"] = (
+                [id_text(cell) for cell in take(rows.ids, r)] for r in (own, more)
+            )
         if audit.suggested_range is not None:  # where each target is likely to be
             within, finest = audit.suggested_range[listed], self._finest()
-            data["ranges"] = [*zip(*(rounded(within[:, side], within, finest) for side in (0, 1)), strict=True)]
+            data["ranges"] = [
+                *zip(*(rounded(within[:, side], within, finest) for side in (0, 1)), strict=True)
+            ]
         return data | self._images(order) | {"labels": list(code.texts), "nClasses": code.n_classes}
 
     def _with_unlabelled(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -220,7 +281,10 @@ class Content:
         found = self.rows.unlabelled
         if found is None:
             return data
-        code, first = Labels(data["labels"]), Suggestions._make(part[:MOST_UNLABELLED] for part in found)
+        code, first = (
+            Labels(data["labels"]),
+            Suggestions._make(part[:MOST_UNLABELLED] for part in found),
+        )
         near = zip(map(self._file_rows, first.near), first.distances.tolist(), strict=True)
         data["unlabelled"] = {
             "row": first.rows.tolist(),
@@ -238,7 +302,9 @@ class Content:
         if rows.image_names is None:
             return {}
         names = take(rows.image_names, np.array(order, dtype=np.intp))
-        return image_files(rows.image_folder, dict(zip(order, map(str, names), strict=True)), rows.images_below)
+        return image_files(
+            rows.image_folder, dict(zip(order, map(str, names), strict=True)), rows.images_below
+        )
 
     def _suggested(self, rows: IntVector) -> list[Any]:
         """What is suggested for some rows; numbers as people write them."""
@@ -249,14 +315,23 @@ class Content:
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.abs(given / suggested)
             power_of_ten = 10.0 ** np.round(np.log10(factor))
-        is_power = np.isclose(factor, power_of_ten, rtol=1e-12) & (given != 0)  # no power of ten makes 0 of a number
+        is_power = np.isclose(factor, power_of_ten, rtol=1e-12) & (
+            given != 0
+        )  # no power of ten makes 0 of a number
         slips = is_power & (given != suggested)
-        return [float(exact) if slip else near for exact, near, slip in zip(suggested, shown, slips, strict=True)]
+        return [
+            float(exact) if slip else near
+            for exact, near, slip in zip(suggested, shown, slips, strict=True)
+        ]
 
     def _finest(self) -> float:
-        """The unit of the targets: 0.01 where they have two decimals, 100 where all are hundreds."""
+        """The unit of the targets: 0.01 where they have two decimals, 100 where all are
+        hundreds.
+        """
         texts = [id_text(float(y)) for y in self.audit.given[:1_000] if y != 0]
-        decimals = [len(text.partition(".")[2]) or len(text.rstrip("0")) - len(text) for text in texts]
+        decimals = [
+            len(text.partition(".")[2]) or len(text.rstrip("0")) - len(text) for text in texts
+        ]
         return float(10.0 ** -min(max(decimals, default=0), MOST_DECIMALS))
 
     def _targets(self) -> dict[str, Any]:
@@ -266,11 +341,15 @@ class Content:
         logs = low > 0 and high > 100 * low
         scaled = np.log(given) if logs else given
         edges = np.histogram_bin_edges(scaled, BINS + 15)
-        counts = [np.histogram(scaled[rows], edges)[0].tolist() for rows in (slice(None), self.suspects)]
+        counts = [
+            np.histogram(scaled[rows], edges)[0].tolist() for rows in (slice(None), self.suspects)
+        ]
         return {"targets": {"low": low, "high": high, "log": logs, "counts": counts}}
 
     def _map(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Places of the shown rows, None without a label; points for others: where, label, and the typical target."""
+        """Places of the shown rows, None without a label; points for others: where, label, and the
+        typical target.
+        """
         X = self.rows.X
         if X is None or X.shape[1] < 2:
             return {}
@@ -287,13 +366,18 @@ class Content:
             code = Labels(data["labels"])
             about = [[code(label)] for label in self.audit.given[others]]
         else:
-            about = np.column_stack([self.audit.given[others], self.audit.suggested[others]]).round(6).tolist()
+            about = (
+                np.column_stack([self.audit.given[others], self.audit.suggested[others]])
+                .round(6)
+                .tolist()
+            )
         points = [where + extra for where, extra in zip(found[len(drawn) :], about, strict=True)]
         return {"place": place, "points": points}
 
 
 def rounded(values: FloatVector, ranges: Any, finest: float) -> list[float]:
-    """Numbers as people write them: to a hundredth of the range in which they are, and no finer than the data.
+    """Numbers as people write them: to a hundredth of the range in which they are, and no finer
+    than the data.
 
     >>> rounded(np.array([91734.567, 0.23456]), np.array([[70000.0, 101000.0], [0.1, 0.4]]), 0.01)
     [91700.0, 0.23]

@@ -1,4 +1,6 @@
-"""The pages: template, style and script in one file each, with a policy that allows nothing else."""
+"""The pages: template, style and script in one file each, with a policy that allows nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,19 @@ if TYPE_CHECKING:
 
 # One script, in parts: each may use what those before it define.
 SCRIPTS = (
-    "dom", "words", "rows", "decisions", "lists", "charts", "compare", "detail", "map", "panels", "files", "start",
-)  # fmt: skip
+    "dom",
+    "words",
+    "rows",
+    "decisions",
+    "lists",
+    "charts",
+    "compare",
+    "detail",
+    "map",
+    "panels",
+    "files",
+    "start",
+)
 
 
 def write_report(audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], *about: Any) -> None:
@@ -42,32 +55,67 @@ def render_report(
     selection: Mapping[str, Any] | None = None,
     findings: Mapping[str, Finding] | None = None,
 ) -> str:
-    """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`, `findings` those of a scan."""
+    """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`, `findings` those
+    of a scan.
+    """
     content = Content(audit, rows, selection or {}, findings)
     data = content.page_data()
-    rule, empty = audit.describe_selection(content.selection), audit.explain_empty(content.selection)
+    rule, empty = (
+        audit.describe_selection(content.selection),
+        audit.explain_empty(content.selection),
+    )
     n, likely = len(content.suspects), int(audit.is_label_issue[content.suspects].sum())
     if not content.selection and likely < n:  # others are worth a look
         rule = f"the most doubtful rows, {likely:,} of {n:,} more likely wrong than right"
-    shown = {"audit": audit, "rows": rows, "rule": rule, "empty": empty, "findings": content.findings}
+    shown = {
+        "audit": audit,
+        "rows": rows,
+        "rule": rule,
+        "empty": empty,
+        "findings": content.findings,
+    }
     return rendered("web/page", SCRIPTS, data, review=False, **shown)
 
 
-def render_review(audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *, blind: bool = False) -> str:
-    """The page for judging rows drawn by chance; `blind` shows what the audit says of a row once it is judged."""
-    data = Content(audit, rows, {}, listed=drawn).shown() | {"seed": seed, "blind": blind, "review": True}
-    return rendered("web/page", SCRIPTS, data, review=True, audit=audit, rows=rows, rule="", empty="", findings={})
+def render_review(
+    audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *, blind: bool = False
+) -> str:
+    """The page for judging rows drawn by chance; `blind` shows what the audit says of a row once it
+    is judged.
+    """
+    data = Content(audit, rows, {}, listed=drawn).shown() | {
+        "seed": seed,
+        "blind": blind,
+        "review": True,
+    }
+    return rendered(
+        "web/page",
+        SCRIPTS,
+        data,
+        review=True,
+        audit=audit,
+        rows=rows,
+        rule="",
+        empty="",
+        findings={},
+    )
 
 
-def render_statements(owners: OwnerValues, source: str, budget: Any, rules: Mapping[str, Any]) -> str:
+def render_statements(
+    owners: OwnerValues, source: str, budget: Any, rules: Mapping[str, Any]
+) -> str:
     """The page with what each owner is told; `rules` are those of `OwnerValues.payments`."""
     payments = None if budget is None else owners.payments(budget, **rules)
     source = one_line(source)
     parts = {f"Owners of {source}": f"{owners}\n\n{one_line(owners.how)}"}
     if payments:
-        parts["Payments"] = "\n".join(f"{amount:>14,.2f}  {cell(owner)}" for owner, amount in payments.items())
+        parts["Payments"] = "\n".join(
+            f"{amount:>14,.2f}  {cell(owner)}" for owner, amount in payments.items()
+        )
     for owner in owners:
-        parts[f"Statement for {one_line(owner)}"] = str(owners.statement_of(owner, budget, payments, rules))
+        parts[f"Statement for {one_line(owner)}"] = str(
+            owners.statement_of(owner, budget, payments, rules)
+        )
     return rendered("statements", (), {}, source=source, parts=parts)
 
 
@@ -76,7 +124,9 @@ def rendered(name: str, scripts: tuple[str, ...], data: dict[str, Any], **shown:
     style, parts = asset(f"{name}.css"), "".join(asset(f"web/{part}.js") for part in scripts)
     script = f'"use strict";\n(() => {{\n{parts}}})();\n' if parts else ""
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     # The policy allows this script and this style by their hashes, and no address.
     allowed = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
     policy = f"{allowed}; img-src data:; base-uri 'none'; form-action 'none'"
@@ -86,7 +136,8 @@ def rendered(name: str, scripts: tuple[str, ...], data: dict[str, Any], **shown:
 
 
 def inert_json(data: Any) -> Markup:
-    r"""JSON that can stand in a script element: no character of it can end the element or begin a comment.
+    r"""JSON that can stand in a script element: no character of it can end the element or begin a
+    comment.
 
     >>> str(inert_json("</script>"))
     '"\\u003c/script\\u003e"'

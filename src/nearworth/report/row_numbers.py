@@ -14,12 +14,14 @@ from nearworth._common.types import BoolVector, IntVector
 class RowNumbers:
     """The three ways to count rows, and how to get from one to another.
 
-    A file row counts all rows of the file from 0. The page shows this number, and decisions are exported with it.
+    A file row counts all rows of the file from 0. The page shows this number, and decisions are
+    exported with it.
 
     A labeled row counts the rows that have a label from 0. The audit knows no other rows.
 
-    A shown row counts the rows that are on the page from 0, the listed ones first. Lists in the data of a page are in
-    this order. `web/rows.js` is the only part of the script that uses it: all others know rows by their file rows.
+    A shown row counts the rows that are on the page from 0, the listed ones first. Lists in the
+    data of a page are in this order. `web/rows.js` is the only part of the script that uses it: all
+    others know rows by their file rows.
 
     Attributes
     ----------
@@ -32,9 +34,13 @@ class RowNumbers:
     labeled_row_of_file: IntVector
 
     @classmethod
-    def make(cls, n_labeled: int, file_rows: Any = None, n_file_rows: int | None = None) -> RowNumbers:
+    def make(
+        cls, n_labeled: int, file_rows: Any = None, n_file_rows: int | None = None
+    ) -> RowNumbers:
         """From the file row of each labeled row; without them all rows have a label."""
-        in_file = np.arange(n_labeled) if file_rows is None else np.asarray(file_rows, dtype=np.intp)
+        in_file = (
+            np.arange(n_labeled) if file_rows is None else np.asarray(file_rows, dtype=np.intp)
+        )
         labeled = np.full(n_file_rows or n_labeled, -1, dtype=np.intp)
         labeled[in_file] = np.arange(n_labeled)
         return cls(in_file, labeled)

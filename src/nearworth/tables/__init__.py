@@ -4,15 +4,17 @@
                |                              |
              write.py                     columns.py <-- readers.py
 
-read.py        a path to a DataFile (a table, or arrays): CSV, TSV, JSON (or .gz), Parquet, Feather, Excel, npz, npy
-json_reader.py objects in JSON to columns, by Python's own decoder; numbers keep all of their digits
-readers.py     what the cells of a column stand for: numbers, dates, truth values, lists, nothing
-columns.py     what each kind of column becomes: numbers, categories, components of a text, embedding
-prepare.py     TablePreparer, the scikit-learn transformer over all columns; frames prepared together with their labels
-labels.py      labels and targets: spellings put together, rows without a label, amounts told from classes
-write.py       columns to a file: CSV, TSV, Parquet, Feather, JSON; atomic; the formula guard, CSV with some new cells
+read.py        a path to a DataFile (a table, or arrays): CSV, TSV, JSON (or .gz), Parquet, Feather,
+Excel, npz, npy json_reader.py objects in JSON to columns, by Python's own decoder; numbers keep all
+of their digits readers.py     what the cells of a column stand for: numbers, dates, truth values,
+lists, nothing columns.py     what each kind of column becomes: numbers, categories, components of a
+text, embedding prepare.py     TablePreparer, the scikit-learn transformer over all columns; frames
+prepared together with their labels labels.py      labels and targets: spellings put together, rows
+without a label, amounts told from classes write.py       columns to a file: CSV, TSV, Parquet,
+Feather, JSON; atomic; the formula guard, CSV with some new cells
 
-All of them raise InputError, which is here with the functions that put names and numbers into messages.
+All of them raise InputError, which is here with the functions that put names and numbers into
+messages.
 """
 
 from __future__ import annotations
@@ -24,13 +26,20 @@ from nearworth._common.text import one_line
 
 
 class InputError(ValueError):
-    """Bad input: the message says what was found, where, and what to do, in one line whatever names are in it.
+    """Bad input: the message says what was found, where, and what to do, in one line whatever names
+    are in it.
 
-    On the command line, a command without `drop`, with `instead[1]` for `instead[0]` and with `add` would do it.
+    On the command line, a command without `drop`, with `instead[1]` for `instead[0]` and with `add`
+    would do it.
     """
 
     def __init__(
-        self, message: str, *, add: Iterable[str] = (), drop: str = "", instead: tuple[str, str] | None = None
+        self,
+        message: str,
+        *,
+        add: Iterable[str] = (),
+        drop: str = "",
+        instead: tuple[str, str] | None = None,
     ) -> None:
         super().__init__(one_line(message))
         self.add, self.drop, self.instead = tuple(add), drop.split(), instead
@@ -40,7 +49,10 @@ class InputError(ValueError):
         given, size = [*arguments], len(self.drop)
         old, new = self.instead or ("", "")
         changed = [new if argument == old else argument for argument in given]
-        start = next((i for i in range(len(given)) if size and changed[i : i + size] == self.drop), len(given))
+        start = next(
+            (i for i in range(len(given)) if size and changed[i : i + size] == self.drop),
+            len(given),
+        )
         changed = [*changed[:start], *changed[start + size :], *self.add]
         return changed if changed != given else []
 

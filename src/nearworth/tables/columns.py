@@ -1,7 +1,8 @@
-"""What each kind of column becomes: numbers, 0/1 columns, an embedding, components of a text, or nothing.
+"""What each kind of column becomes: numbers, 0/1 columns, an embedding, components of a text, or
+nothing.
 
-What has no plain distance is prepared as well as can be, or left out; a strict preparer refuses it with advice. For a
-further kind of column, write a subclass of Column and enter it in COLUMNS.
+What has no plain distance is prepared as well as can be, or left out; a strict preparer refuses it
+with advice. For a further kind of column, write a subclass of Column and enter it in COLUMNS.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ OTHER = "(other)"  # the category of rare ones
 N_TERMS, N_COMPONENTS = 20_000, 50  # of a free text
 TEXT_VARIANCE = 4.0  # a free text counts as much as four numbers
 MOSTLY_DISTINCT = 0.98  # of the rows have an id of their own; the others are copies
-ID_NAME = re.compile(r"(?i:(^|[^a-z])(id|ids|uuid|guid|index|idx|key|unnamed.*|ssn|phone|isbn|ean|sku)$)|[a-z]I[dD]$")
+ID_NAME = re.compile(
+    r"(?i:(^|[^a-z])(id|ids|uuid|guid|index|idx|key|unnamed.*|ssn|phone|isbn|ean|sku)$)|[a-z]I[dD]$"
+)
 NUMERIC = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of a table becomes, in words, and its columns in the matrix; this class is for one left out."""
+    """What a column of a table becomes, in words, and its columns in the matrix; this class is for
+    one left out.
+    """
 
     name: str
     kind: str
@@ -44,7 +49,9 @@ class Column:
 
     @classmethod
     def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:  # noqa: ARG003
-        """What an Arrow column becomes by the parameters of a TablePreparer; or a refusal with advice."""
+        """What an Arrow column becomes by the parameters of a TablePreparer; or a refusal with
+        advice.
+        """
         return _left_out(name, kind)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
@@ -55,11 +62,15 @@ class Column:
         found, kind = kind_of(cells), self.kind
         usable = found == kind or "nothing" in (found, kind) or {found, kind} == {"number", "truth"}
         if not usable and not (kind == "text" and found in NUMERIC):
-            raise InputError(f"column {self.name!r} holds cells of type {kind} in training but {found} here.")
+            raise InputError(
+                f"column {self.name!r} holds cells of type {kind} in training but {found} here."
+            )
 
 
 def learn_column(name: str, cells: Any, preparer: Any) -> Column:
-    """The column by what its cells stand for, left out where they tell nothing; a strict preparer takes no guess."""
+    """The column by what its cells stand for, left out where they tell nothing; a strict preparer
+    takes no guess.
+    """
     reader = None if preparer.strict else find_reader(cells, preparer.na_values)
     if isinstance(reader, NumberText) and _names_by_digits(cells):
         reader = Reader(reader.nothing)
@@ -67,7 +78,9 @@ def learn_column(name: str, cells: Any, preparer: Any) -> Column:
     kind = kind_of(read)
     if kind not in COLUMNS:
         if preparer.strict:
-            raise InputError(f"column {name!r}: holds {kind}, which has no distance. Use --ignore {name!r}.")
+            raise InputError(
+                f"column {name!r}: holds {kind}, which has no distance. Use --ignore {name!r}."
+            )
         return _left_out(name, kind, f"{kind} has no distance")
     if reader is None:
         return COLUMNS[kind].learn(name, kind, read, preparer)
@@ -78,7 +91,9 @@ def learn_column(name: str, cells: Any, preparer: Any) -> Column:
 
 
 def _names_by_digits(cells: Any) -> bool:
-    """Whether most texts are whole numbers with more digits than floats have: these are names, no measurements."""
+    """Whether most texts are whole numbers with more digits than floats have: these are names, no
+    measurements.
+    """
     if kind_of(cells) != "text":
         return False
     texts = [text for text in cells.slice(0, SAMPLE).to_pylist() if text]
@@ -103,7 +118,9 @@ def _left_out(name: str, kind: str, why: str = "every cell is empty") -> Column:
 
 @dataclass(frozen=True)
 class Numbers(Column):
-    """Numbers, dates (as days) and truth values (0 and 1), standardised unless they are parts of an embedding."""
+    """Numbers, dates (as days) and truth values (0 and 1), standardised unless they are parts of an
+    embedding.
+    """
 
     centre: float = 0.0
     scale: float = 1.0
@@ -127,7 +144,10 @@ class Numbers(Column):
             middle = np.datetime64(round(median), "D") if kind == "date" else f"{median:.6g}"
             words += f", missing filled with the median {middle}"
             if not preparer.as_they_are:
-                names, words = (name, f"{name} is missing"), f"{words} and marked ({values.size - known.size:,})"
+                names, words = (
+                    (name, f"{name} is missing"),
+                    f"{words} and marked ({values.size - known.size:,})",
+                )
         return cls(name, kind, words, names, centre=centre, scale=scale or 1.0, median=median)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
@@ -140,7 +160,9 @@ class Numbers(Column):
 
 @dataclass(frozen=True)
 class Categories(Column):
-    """Text from a short list: a 0/1 column for each category, all 0 for a category that training did not have."""
+    """Text from a short list: a 0/1 column for each category, all 0 for a category that training
+    did not have.
+    """
 
     labels: tuple[str, ...] = ()
 
@@ -150,16 +172,26 @@ class Categories(Column):
         found = text.value_counts()
         count = dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
         if len(count) == 1:
-            return _left_out(name, kind, "the same in every row") if "" not in count else _left_out(name, kind)
-        if not preparer.strict and (len(count) > preparer.max_categories or len(count) == len(text) >= FEW_ROWS):
+            return (
+                _left_out(name, kind, "the same in every row")
+                if "" not in count
+                else _left_out(name, kind)
+            )
+        if not preparer.strict and (
+            len(count) > preparer.max_categories or len(count) == len(text) >= FEW_ROWS
+        ):
             return cls._learn_many(name, text, count, preparer)
         if len(count) > preparer.max_categories:
             raise InputError(
-                f"column {name!r}: {len(count):,} distinct texts, more than the {preparer.max_categories} that may "
-                f"become 0/1 columns. Use --ignore {name!r}, --id {name!r} if it names the rows, or --max-categories."
+                f"column {name!r}: {len(count):,} distinct texts, more than the"
+                f" {preparer.max_categories} that may become 0/1 columns. Use --ignore {name!r},"
+                f" --id {name!r} if it names the rows, or --max-categories."
             )
         labels = tuple(sorted(count))
-        words = f"{len(labels)} categories{' (missing is one of them)' * ('' in count)}, one 0/1 column each"
+        words = (
+            f"{len(labels)} categories{' (missing is one of them)' * ('' in count)}, one 0/1 column"
+            " each"
+        )
         return cls(name, kind, words, tuple(f"{name}={label}" for label in labels), labels=labels)
 
     @classmethod
@@ -168,23 +200,34 @@ class Categories(Column):
         known = text.filter(pc.not_equal(text, ""))
         if pc.mean(pc.count_substring_regex(known, r"\S+")).as_py() >= PROSE:
             return FreeText.learn(name, "text", text, preparer)
-        frequent = sorted(count, key=lambda label: (-count[label], label))[: preparer.max_categories - 1]
+        frequent = sorted(count, key=lambda label: (-count[label], label))[
+            : preparer.max_categories - 1
+        ]
         labels = tuple(label for label in frequent if count[label] >= RARE)
         if not any(labels):
-            return _left_out(name, "text", "a different text in almost every row, as names and ids have")
-        words = f"{len(count):,} categories, a 0/1 column for each of {len(labels)} frequent ones, one for the others"
+            return _left_out(
+                name, "text", "a different text in almost every row, as names and ids have"
+            )
+        words = (
+            f"{len(count):,} categories, a 0/1 column for each of {len(labels)} frequent ones, one"
+            " for the others"
+        )
         labels = (*labels, OTHER)
         return cls(name, "text", words, tuple(f"{name}={label}" for label in labels), labels=labels)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         other = len(self.labels) - 1 if self.labels[-1] == OTHER else -1
-        codes = pc.fill_null(pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string())), other)
+        codes = pc.fill_null(
+            pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string())), other
+        )
         out[:] = codes.to_numpy()[:, None] == np.arange(len(self.labels))
 
 
 @dataclass(frozen=True)
 class FreeText(Column):
-    """Sentences: principal components of weighted counts of words, together as large as TEXT_VARIANCE numbers."""
+    """Sentences: principal components of weighted counts of words, together as large as
+    TEXT_VARIANCE numbers.
+    """
 
     components: Any = None  # a scikit-learn pipeline
     centre: Any = 0.0
@@ -215,7 +258,9 @@ class FreeText(Column):
         parts = f"{n} component{'s' * (n != 1)} of its {counts.shape[1]:,} words"
         says = f"free text, {parts}, weighed like {weight:.0f} number{'s' * (weight != 1)}"
         names = tuple(f"{name}~{i}" for i in range(n))
-        return cls(name, kind, says, names, components=components, centre=matrix.mean(axis=0), scale=scale)
+        return cls(
+            name, kind, says, names, components=components, centre=matrix.mean(axis=0), scale=scale
+        )
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         out[:] = (self.components.transform(_text(cells).to_pylist()) - self.centre) / self.scale
@@ -241,7 +286,9 @@ class Embedding(Column):
         except InputError as problem:
             if preparer.strict:
                 raise
-            return _left_out(name, kind, str(problem).partition(": ")[2].partition(". ")[0].rstrip("."))
+            return _left_out(
+                name, kind, str(problem).partition(": ")[2].partition(". ")[0].rstrip(".")
+            )
         missing = f", {cells.null_count:,} missing filled with the mean" * bool(cells.null_count)
         return replace(column, mean=matrix.mean(axis=0), words=words + missing)
 
@@ -257,19 +304,28 @@ class Embedding(Column):
         wrong = np.flatnonzero(lengths != size)
         if wrong.size:
             problem = f"row {wrong[0]} holds {lengths[wrong[0]]} numbers where others hold {size}"
-            raise InputError(f"{where} {problem}. Lists must be equally long; drop or repair the row.")
+            raise InputError(
+                f"{where} {problem}. Lists must be equally long; drop or repair the row."
+            )
         flat = pc.list_flatten(cells)
         if kind_of(flat) != "number":
-            raise InputError(f"{where} holds lists of {flat.type}; only lists of numbers can be compared.")
+            raise InputError(
+                f"{where} holds lists of {flat.type}; only lists of numbers can be compared."
+            )
         out[:] = np.asarray(flat.to_numpy(), dtype=np.float64).reshape(out.shape)
         broken = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if broken.size:
-            raise InputError(f"{where} the list in row {broken[0]} holds a missing or infinite number.")
+            raise InputError(
+                f"{where} the list in row {broken[0]} holds a missing or infinite number."
+            )
 
 
 COLUMNS: dict[str, type[Column]] = {
-    **dict.fromkeys(NUMERIC, Numbers), "text": Categories, "list": Embedding, "nothing": Column
-}  # fmt: skip
+    **dict.fromkeys(NUMERIC, Numbers),
+    "text": Categories,
+    "list": Embedding,
+    "nothing": Column,
+}
 
 
 def _text(cells: Any) -> Any:
@@ -282,6 +338,8 @@ def _floats(cells: Any, kind: str) -> FloatVector:
     if types.is_dictionary(cells.type):
         cells = cells.cast(cells.type.value_type)
     if kind == "date":
-        moments = cells.cast(pa.timestamp("ms", tz=getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
+        moments = cells.cast(
+            pa.timestamp("ms", tz=getattr(cells.type, "tz", None)), safe=False
+        ).cast(pa.int64())
         cells = pc.divide(pc.cast(moments, pa.float64()), MILLISECONDS_PER_DAY)
     return np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)

@@ -1,4 +1,5 @@
-"""Objects in JSON to a table. The decoder is Python's own, because no file may take the process down.
+"""Objects in JSON to a table. The decoder is Python's own, because no file may take the process
+down.
 
 A column is made of what all of its cells are:
 
@@ -9,7 +10,8 @@ A column is made of what all of its cells are:
     several of these   text: numbers keep their digits, lists and objects are written as JSON
     null, or no key    missing
 
-Objects and other lists are kept as they are where their cells agree in type, and are written as JSON elsewhere.
+Objects and other lists are kept as they are where their cells agree in type, and are written as
+JSON elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ import pyarrow as pa
 from nearworth._common.digits import floats_hold
 from nearworth.tables import InputError
 
-MOST_NESTED = 20  # lists and objects within each other; Arrow descends into them without a limit of its own
+MOST_NESTED = (
+    20  # lists and objects within each other; Arrow descends into them without a limit of its own
+)
 WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 INT64_CHARACTERS = 20  # of the least one
 NAMES = {dict: "an object", list: "a list", str: "text", bool: "a truth value", type(None): "null"}
@@ -44,15 +48,21 @@ class Literal(str):
         return self.isdecimal() or self[1:].isdecimal()
 
 
-def parse_json(content: bytes, where: str, identifiers: Collection[str | None] = ()) -> tuple[pa.Table, list[str]]:
-    """The table of one array of objects, or of objects one after the other; and remarks on its columns.
+def parse_json(
+    content: bytes, where: str, identifiers: Collection[str | None] = ()
+) -> tuple[pa.Table, list[str]]:
+    """The table of one array of objects, or of objects one after the other; and remarks on its
+    columns.
 
-    Columns named in `identifiers` name things: their numbers are text unless all are whole and fit 64 bits.
+    Columns named in `identifiers` name things: their numbers are text unless all are whole and fit
+    64 bits.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{where} is not UTF-8, as JSON is: {error.reason} at byte {error.start:,}.") from error
+        raise InputError(
+            f"{where} is not UTF-8, as JSON is: {error.reason} at byte {error.start:,}."
+        ) from error
     columns: dict[str, list[Any]] = {}
     n_rows = 0
     for record in _records(text, where):
@@ -86,7 +96,9 @@ def _records(text: str, where: str) -> Iterator[dict[str, Any]]:
         if not isinstance(record, dict):
             found = "a number" if isinstance(record, Literal) else NAMES[type(record)]
             place = f"record {number} (line {_line(text, start)})"
-            raise InputError(f"{where} {place} is {found}, but each must be an object. Repair or remove it.")
+            raise InputError(
+                f"{where} {place} is {found}, but each must be an object. Repair or remove it."
+            )
         yield record
 
 
@@ -119,7 +131,9 @@ def _values(text: str, where: str) -> Iterator[tuple[Any, int]]:
             ) from error
         except _RepeatedKeyError as error:
             place = f"the object at line {_line(text, start)}"
-            raise InputError(f"{where} {place} has the key {error.args[0]!r} twice. Keep one.") from error
+            raise InputError(
+                f"{where} {place} has the key {error.args[0]!r} twice. Keep one."
+            ) from error
         yield value, start
         first = False
         position = _skip(text, end)
@@ -130,14 +144,20 @@ def _values(text: str, where: str) -> Iterator[tuple[Any, int]]:
         elif text.startswith("]", position):
             break
         else:
-            raise InputError(f"{where} is not JSON: the array is not closed at line {_line(text, position)}.")
+            raise InputError(
+                f"{where} is not JSON: the array is not closed at line {_line(text, position)}."
+            )
     else:
         if is_array:
-            raise InputError(f"{where} is not JSON: the array is not closed at line {_line(text, position)}.")
+            raise InputError(
+                f"{where} is not JSON: the array is not closed at line {_line(text, position)}."
+            )
         return
     rest = _skip(text, position + 1)
     if rest < len(text):
-        raise InputError(f"{where} is not JSON: something follows the array at line {_line(text, rest)}.")
+        raise InputError(
+            f"{where} is not JSON: something follows the array at line {_line(text, rest)}."
+        )
 
 
 def _skip(text: str, position: int) -> int:
@@ -167,7 +187,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(name: str) -> Literal | None:
-    """NaN is a missing number, as it is elsewhere; infinities are not of JSON, but many programs write them."""
+    """NaN is a missing number, as it is elsewhere; infinities are not of JSON, but many programs
+    write them.
+    """
     return None if name == "NaN" else Literal(name)
 
 
@@ -222,7 +244,9 @@ def _check_alike(cells: list[Any]) -> None:
 
 
 def _identifiers(cells: list[Any]) -> Any:
-    """Numbers that name things: 1.10 is not 1.1, so that they are text unless all are integers of 64 bits."""
+    """Numbers that name things: 1.10 is not 1.1, so that they are text unless all are integers of
+    64 bits.
+    """
     numbers = _numbers(cells)
     if pa.types.is_integer(numbers.type) and "-0" not in cells:
         return numbers
@@ -230,7 +254,9 @@ def _identifiers(cells: list[Any]) -> Any:
 
 
 def _numbers(cells: list[Any]) -> Any:
-    """Literals as whole numbers if all are whole, else as floats; as text where digits would be lost."""
+    """Literals as whole numbers if all are whole, else as floats; as text where digits would be
+    lost.
+    """
     if _all_whole(cells) and all(cell is None or len(cell) <= INT64_CHARACTERS for cell in cells):
         with suppress(pa.ArrowException, OverflowError):  # beyond 64 bits after all
             return pa.array([None if cell is None else int(cell) for cell in cells], pa.int64())

@@ -1,4 +1,6 @@
-"""Labels and targets of tables as numpy arrays: spellings of one label put together, rows without a label left out."""
+"""Labels and targets of tables as numpy arrays: spellings of one label put together, rows without a
+label left out.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ AS_REGRESSION = ("--task", "regression")
 
 @dataclass(frozen=True)
 class Target:
-    """The target of the rows that have one, as numbers for regression, else as integers, booleans or text."""
+    """The target of the rows that have one, as numbers for regression, else as integers, booleans
+    or text.
+    """
 
     y: Any
     task: Task
@@ -35,7 +39,9 @@ class Target:
 
 @dataclass(frozen=True)
 class TargetReader:
-    """How a target is read: by the task if one was asked for; `strict` guesses nothing, `exact` folds no labels."""
+    """How a target is read: by the task if one was asked for; `strict` guesses nothing, `exact`
+    folds no labels.
+    """
 
     task: Task | None
     strict: bool = False
@@ -51,11 +57,21 @@ class TargetReader:
         if target is not None and Path(target).suffix.lower() in ARRAYS:
             y = read_labels(target)
         elif y is None or target not in (None, source.y_name):
-            raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
+            raise InputError(
+                f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target"
+                " labels.npy."
+            )
         if y.shape != (len(source.X),):
-            raise InputError(f"{source.path}: y has shape {y.shape}; give one label per row, of {len(source.X):,}.")
-        labels = pa.array(y) if y.dtype.kind == "u" else pa.array(y.tolist())  # beyond 2**63 by their type only
-        return self.read(pa.chunked_array([labels]), f"{source.path}: the target {target or source.y_name!r}")
+            raise InputError(
+                f"{source.path}: y has shape {y.shape}; give one label per row, of"
+                f" {len(source.X):,}."
+            )
+        labels = (
+            pa.array(y) if y.dtype.kind == "u" else pa.array(y.tolist())
+        )  # beyond 2**63 by their type only
+        return self.read(
+            pa.chunked_array([labels]), f"{source.path}: the target {target or source.y_name!r}"
+        )
 
     def read(self, cells: Any, where: str) -> Target:
         if pa.types.is_dictionary(cells.type):
@@ -63,31 +79,47 @@ class TargetReader:
         kind, written = kind_of(cells), cells
         if kind == "list":
             raise InputError(f"{where} holds lists, which cannot be labels.")
-        if kind == "text" and not (self.strict or self.exact) and self._is_amount(read := find_reader(cells)(cells)):
+        if (
+            kind == "text"
+            and not (self.strict or self.exact)
+            and self._is_amount(read := find_reader(cells)(cells))
+        ):
             cells, kind = read, "number"
         labelled = ~self._missing(cells, kind)
         if self.strict and not labelled.all():
             rows = listed(np.flatnonzero(~labelled).tolist())
-            raise InputError(f"{where} is missing or infinite at row {rows} (0-based).", drop="--strict")
+            raise InputError(
+                f"{where} is missing or infinite at row {rows} (0-based).", drop="--strict"
+            )
         if not labelled.any():
             raise InputError(f"{where} is empty in every row.")
         known, remarks = cells.filter(pa.array(labelled)), _left_out(written, labelled)
-        if kind == "number" and self.task != "regression" and (self.strict or not self._is_amount(known)):
+        if (
+            kind == "number"
+            and self.task != "regression"
+            and (self.strict or not self._is_amount(known))
+        ):
             known = _whole_numbers(known)
             kind = kind_of(known)
         is_number = kind == "number" or (kind == "truth" and self.task != "regression")
         if is_number and (self.like is None or self.like.y.dtype != object):
             exact = kind == "truth" or pa.types.is_integer(known.type)
-            return self._numbers(known.to_numpy() if exact else _floats(known), labelled, where, remarks)
+            return self._numbers(
+                known.to_numpy() if exact else _floats(known), labelled, where, remarks
+            )
         if self.task == "regression":
-            raise InputError(f"{where} holds {kind}, but regression needs numbers.", drop="--task regression")
+            raise InputError(
+                f"{where} holds {kind}, but regression needs numbers.", drop="--task regression"
+            )
         return self._text(known.cast(pa.string()).to_pylist(), labelled, where, remarks)
 
     def _is_amount(self, cells: Any) -> bool:
         """Whether text is read as numbers: they must be asked for, or be too many for classes."""
         if kind_of(cells) != "number" or self.task == "classification":
             return False
-        return self.task == "regression" or (self.like is None and are_amounts(_floats(cells.drop_null())))
+        return self.task == "regression" or (
+            self.like is None and are_amounts(_floats(cells.drop_null()))
+        )
 
     def _missing(self, cells: Any, kind: str) -> BoolVector:
         if kind != "text":
@@ -95,14 +127,20 @@ class TargetReader:
         text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(cells.cast(pa.string()), "")))
         nothing = [""] if self.strict or self.exact else [*NOTHING]
         distinct = set(pc.unique(text).to_pylist())
-        pairs = {"-": "+" in distinct, "none": len(distinct - set(nothing)) < 2}  # with "+" or "some", it is a class
+        pairs = {
+            "-": "+" in distinct,
+            "none": len(distinct - set(nothing)) < 2,
+        }  # with "+" or "some", it is a class
         nothing = [cell for cell in nothing if not pairs.get(cell)]
         return np.asarray(pc.is_in(text, pa.array(nothing)).to_numpy())
 
     def _numbers(self, y: Any, labelled: BoolVector, where: str, remarks: list[str]) -> Target:
         task = self.task or (self.like.task if self.like else None)
         if task is None and not self.strict and y.dtype.kind in "iuf" and are_amounts(y):
-            remarks.append(f"the target has {len(np.unique(y)):,} distinct numbers: taken as amounts, for regression")
+            remarks.append(
+                f"the target has {len(np.unique(y)):,} distinct numbers: taken as amounts, for"
+                " regression"
+            )
             task = "regression"
         if task == "regression":
             return self._checked(Target(y.astype(np.float64), task, labelled, remarks), where)
@@ -110,12 +148,17 @@ class TargetReader:
             broken = np.flatnonzero(y != np.trunc(y))
             if len(broken):
                 found = f"{y[broken[0]]:g} at row {broken[0]}"
-                problem = f"{where} holds {found}: numbers with fractions are no classes. Use the task regression."
+                problem = (
+                    f"{where} holds {found}: numbers with fractions are no classes. Use the task"
+                    " regression."
+                )
                 raise InputError(problem, add=AS_REGRESSION, drop="--task classification")
             y = y.astype(np.int64)
         return self._checked(Target(y, "classification", labelled, remarks), where)
 
-    def _text(self, labels: list[str], labelled: BoolVector, where: str, remarks: list[str]) -> Target:
+    def _text(
+        self, labels: list[str], labelled: BoolVector, where: str, remarks: list[str]
+    ) -> Target:
         """Labels that differ by case and white space only are one class, spelt as in most rows."""
         spelling = dict(self.like.spelling) if self.like else {}
         if not (self.exact or self.strict):
@@ -138,10 +181,17 @@ class TargetReader:
             return target
         y, distinct = target.y, set(target.y.tolist())
         if len(distinct) == 1:
-            raise InputError(f"{where} is {y[0]!r} in every row: with one class there is nothing to learn.")
+            raise InputError(
+                f"{where} is {y[0]!r} in every row: with one class there is nothing to learn."
+            )
         if target.task == "classification" and len(distinct) == len(y) > 2:
-            found, add = f"different in each of the {len(y):,} rows", AS_REGRESSION if y.dtype.kind in "iuf" else ()
-            raise InputError(f"{where} is {found}. Is it another column, or is the task regression?", add=add)
+            found, add = (
+                f"different in each of the {len(y):,} rows",
+                AS_REGRESSION if y.dtype.kind in "iuf" else (),
+            )
+            raise InputError(
+                f"{where} is {found}. Is it another column, or is the task regression?", add=add
+            )
         return target
 
 
@@ -157,10 +207,18 @@ def folded(label: str) -> str:
 def _left_out(cells: Any, labelled: BoolVector) -> list[str]:
     """That rows have no label, and which words they have instead: one of them may be a class."""
     rows = np.flatnonzero(~labelled).tolist()
-    found = Counter(str(cell or "").strip() for cell in cells.filter(pa.array(~labelled)).to_pylist())
-    words = [f"{n:,} read {word!r}" for word, n in found.most_common(MOST_SPELLINGS) if word not in ("", "nan")]
+    found = Counter(
+        str(cell or "").strip() for cell in cells.filter(pa.array(~labelled)).to_pylist()
+    )
+    words = [
+        f"{n:,} read {word!r}"
+        for word, n in found.most_common(MOST_SPELLINGS)
+        if word not in ("", "nan")
+    ]
     why = f"{', '.join(words)}: no labels unless renamed or {EXACT}" if words else NO_LABEL
-    return [f"{number_of('row', len(rows))} without a label left out: {listed(rows, 3)} ({why})"] * bool(rows)
+    return [
+        f"{number_of('row', len(rows))} without a label left out: {listed(rows, 3)} ({why})"
+    ] * bool(rows)
 
 
 def _whole_numbers(cells: Any) -> Any:

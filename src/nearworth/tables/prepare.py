@@ -29,7 +29,9 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class LabelledFrame:
-    """A frame prepared as the command line prepares files: all rows as numbers, the target of those that have one."""
+    """A frame prepared as the command line prepares files: all rows as numbers, the target of those
+    that have one.
+    """
 
     table: Any  # the columns to compare rows by, of Arrow
     X: FloatMatrix
@@ -53,7 +55,9 @@ class LabelledFrame:
         return found | {"notes": self.target.remarks, "numbers": numbers, "of_rows": len(self.X)}
 
     def alike(self, X: Any, y: Any, argument: str) -> tuple[LabelledFrame | None, Any, Any]:
-        """Other rows and labels prepared alike, without those that have no label; first the frame, if y is of it."""
+        """Other rows and labels prepared alike, without those that have no label; first the frame,
+        if y is of it.
+        """
         other = None if X is None else prepare_frame(X, y, argument, like=self)
         if other is None:
             return None, None if X is None else self.preparer.transform(X), y
@@ -63,7 +67,9 @@ class LabelledFrame:
 def prepare_frame(
     X: Any, label: Any, argument: str, task: Task | None = None, like: LabelledFrame | None = None
 ) -> LabelledFrame | None:
-    """A frame whose column `label` is the target, prepared like another one if given; None if X is something else."""
+    """A frame whose column `label` is the target, prepared like another one if given; None if X is
+    something else.
+    """
     frame = as_narwhals(as_table(X, argument), argument) if isinstance(label, str) else None
     if not isinstance(frame, nwl.DataFrame):
         return None
@@ -75,7 +81,9 @@ def prepare_frame(
     reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
     target = reader.read(table[label], f"{argument}: the target {label!r}")
     table = table.drop_columns(label)
-    preparer = like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
+    preparer = (
+        like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
+    )
     X, backend = preparer.transform(table), frame.implementation.value
     return LabelledFrame(table, X, target, preparer, backend=backend, index=index, label=label)
 
@@ -83,11 +91,12 @@ def prepare_frame(
 class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a table of mixed columns into numbers whose distances mean something.
 
-    Numbers are standardised (dates are days, truth values 0 and 1), text from a short list becomes a 0/1 column for
-    each category, free text some components of its words, lists of numbers are embeddings and used as they are.
-    Text such as "$1,234.50", "45 %", "31/12/2020" or "?" is taken for what it stands for. Missing numbers are
-    filled with the median and marked by a 0/1 column, missing text is a category of its own. Columns that number or
-    name the rows, or never change, are left out. `describe()` says what became of each column.
+    Numbers are standardised (dates are days, truth values 0 and 1), text from a short list becomes
+    a 0/1 column for each category, free text some components of its words, lists of numbers are
+    embeddings and used as they are. Text such as "$1,234.50", "45 %", "31/12/2020" or "?" is taken
+    for what it stands for. Missing numbers are filled with the median and marked by a 0/1 column,
+    missing text is a category of its own. Columns that number or name the rows, or never change,
+    are left out. `describe()` says what became of each column.
 
     Parameters
     ----------
@@ -96,10 +105,11 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     as_they_are : bool, default=False
         Take all numbers as they are, as parts of an embedding.
     strict : bool, default=False
-        Guess nothing: refuse missing values, long lists of categories, free text, infinite numbers, and cells of other
-        types than numbers, dates, truth values, text and lists.
+        Guess nothing: refuse missing values, long lists of categories, free text, infinite numbers,
+        and cells of other types than numbers, dates, truth values, text and lists.
     na_values : sequence of str, default=()
-        Further texts and numbers that stand for missing values, besides "?", "-", "None", "n/a" and the like.
+        Further texts and numbers that stand for missing values, besides "?", "-", "None", "n/a" and
+        the like.
 
     Examples
     --------
@@ -112,9 +122,12 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, max_categories: int = 40, as_they_are: bool = False, strict: bool = False,
+        self,
+        max_categories: int = 40,
+        as_they_are: bool = False,
+        strict: bool = False,
         na_values: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.max_categories = max_categories
         self.as_they_are = as_they_are
         self.strict = strict
@@ -126,17 +139,23 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         table = _as_arrow(X)
         cells = dict(zip(table.column_names, table.columns, strict=True))
         if self.strict:
-            _refuse_missing({name: one for name, one in cells.items() if not missing_cells(one).all()})
+            _refuse_missing(
+                {name: one for name, one in cells.items() if not missing_cells(one).all()}
+            )
         self.columns_: list[Column] = [learn_column(name, one, self) for name, one in cells.items()]
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = table.num_columns
         if not any(column.names for column in self.columns_):
-            reasons = "; ".join(f"{column.name!r} is {column.words}" for column in self.columns_[:MOST_NAMED])
+            reasons = "; ".join(
+                f"{column.name!r} is {column.words}" for column in self.columns_[:MOST_NAMED]
+            )
             raise InputError(f"no column is left to compare rows by: {reasons}.")
         return self
 
     def transform(self, X: Any) -> FloatMatrix:
-        """The matrix (N, columns made), float64. Columns may come in any order, but all must be there."""
+        """The matrix (N, columns made), float64. Columns may come in any order, but all must be
+        there.
+        """
         check_is_fitted(self)
         table = _as_arrow(X)
         there, here = {*self.feature_names_in_}, {*table.column_names}
@@ -145,7 +164,9 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             found = f"Missing: {lost[:MOST_NAMED]}; further: {extra[:MOST_NAMED]}"
             raise InputError(f"columns differ from training. {found}.")
         used = [column for column in self.columns_ if column.names]
-        cells = {one.name: one.reader(table[one.name]) if one.reader else table[one.name] for one in used}
+        cells = {
+            one.name: one.reader(table[one.name]) if one.reader else table[one.name] for one in used
+        }
         for column in used:
             column.check_kind(cells[column.name])
         if self.strict:
@@ -157,20 +178,31 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return matrix
 
     def texts(self, X: Any) -> IntVector | None:
-        """A number for each row, the same for rows with the same texts, which the matrix may not tell apart.
+        """A number for each row, the same for rows with the same texts, which the matrix may not
+        tell apart.
 
-        None where no column is free text or groups rare categories. Case and white space do not count. Rows that have
-        only texts, all of them empty, have nothing that could be the same.
+        None where no column is free text or groups rare categories. Case and white space do not
+        count. Rows that have only texts, all of them empty, have nothing that could be the same.
         """
         table, codes = _as_arrow(X), []
-        nothing = np.full(table.num_rows, all(isinstance(column, FreeText) for column in self.columns_ if column.names))
+        nothing = np.full(
+            table.num_rows,
+            all(isinstance(column, FreeText) for column in self.columns_ if column.names),
+        )
         for column in self.columns_:
             if isinstance(column, FreeText) or getattr(column, "labels", ())[-1:] == (OTHER,):
-                words = [" ".join(str(text or "").casefold().split()) for text in table[column.name].to_pylist()]
+                words = [
+                    " ".join(str(text or "").casefold().split())
+                    for text in table[column.name].to_pylist()
+                ]
                 codes.append(np.unique(np.array(words, dtype=object), return_inverse=True)[1])
                 nothing &= np.array(words, dtype=object) == ""
         codes.append(np.cumsum(nothing) * nothing)
-        return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel() if len(codes) > 1 else None
+        return (
+            np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel()
+            if len(codes) > 1
+            else None
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
         """Names of the columns of the matrix."""
@@ -188,7 +220,9 @@ def _refuse_missing(columns: dict[str, Any]) -> None:
     masks = {name: mask for name, cells in columns.items() if (mask := missing_cells(cells)).any()}
     if masks:
         rows = np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
-        where = f"missing or infinite values in column {listed(masks)} at row {listed(rows)} (0-based)"
+        where = (
+            f"missing or infinite values in column {listed(masks)} at row {listed(rows)} (0-based)"
+        )
         raise InputError(f"{where}. Drop or fill these rows, or --ignore the column.")
 
 
@@ -196,14 +230,17 @@ def _as_arrow(X: Any) -> Any:
     try:
         frame = nwl.from_native(as_table(X, "X"), eager_only=True)
     except TypeError:
-        raise TypeError(f"X must be a table: pandas, polars or pyarrow; got {type(X).__name__}.") from None
+        raise TypeError(
+            f"X must be a table: pandas, polars or pyarrow; got {type(X).__name__}."
+        ) from None
     return flat_vectors(_to_arrow(frame))
 
 
 def _to_arrow(frame: Any) -> Any:
     """A frame as an Arrow table; columns that Arrow has no type for become text.
 
-    These are objects of several types, and integers beyond 64 bits, which would lose digits as floats.
+    These are objects of several types, and integers beyond 64 bits, which would lose digits as
+    floats.
     """
     frame = nwl.maybe_reset_index(frame)
     try:
@@ -218,4 +255,6 @@ def _column_to_arrow(series: Any) -> Any:
     except (pa.ArrowException, OverflowError):
         missing = series.is_null().to_list()
         pairs = zip(series.to_list(), missing, strict=True)
-        return pa.array([None if is_missing else str(cell) for cell, is_missing in pairs], pa.string())
+        return pa.array(
+            [None if is_missing else str(cell) for cell, is_missing in pairs], pa.string()
+        )

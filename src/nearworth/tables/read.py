@@ -40,8 +40,13 @@ FORMATS = {
     **dict.fromkeys((".xlsx", ".xlsm"), "Excel"),
 }
 ARRAYS = (".npz", ".npy")
-PACKED = tuple(suffix for suffix, kind in FORMATS.items() if kind in ("CSV", "JSON"))  # may end in .gz
-MOST_UNPACKED, MOST_PACKED = 10**9, 200  # bytes that any file may unpack to; times its size, from there on
+PACKED = tuple(
+    suffix for suffix, kind in FORMATS.items() if kind in ("CSV", "JSON")
+)  # may end in .gz
+MOST_UNPACKED, MOST_PACKED = (
+    10**9,
+    200,
+)  # bytes that any file may unpack to; times its size, from there on
 SAMPLE = 256 * 1024
 CHUNK = 4 * 1024 * 1024
 BLOCK, LARGE_BLOCK = 1024 * 1024, 32 * 1024 * 1024  # a row must fit in one
@@ -50,23 +55,31 @@ ENCODINGS = ("utf-8", "cp1252", "latin-1")  # the last one can decode everything
 OTHER_FILES = {  # how they begin, after a byte-order mark
     rb"\s*\Z": "empty.",
     rb"PK\x03\x04|\xd0\xcf\x11\xe0|\x1f\x8b|%PDF|\xff\xfe|\xfe\xff|[^\x00]*\x00": (
-        "binary (NUL bytes, an Excel workbook, gzip, PDF, UTF-16). Save it as UTF-8, or give it its right extension."
+        "binary (NUL bytes, an Excel workbook, gzip, PDF, UTF-16). Save it as UTF-8, or give it its"
+        " right extension."
     ),
-    rb"(?i)\s*<(!doctype|html|\?xml|head|body)": "a web page (HTML or XML). Was a login or error page saved as CSV?",
+    rb"(?i)\s*<(!doctype|html|\?xml|head|body)": (
+        "a web page (HTML or XML). Was a login or error page saved as CSV?"
+    ),
     rb"\s*(\{|\[\{|\[\[)": "JSON, not a table. Name it .json, or save it as CSV.",
 }
 EXACT_FLOATS = 2.0**53  # all whole numbers up to here are 64-bit floats
 LONG_NUMBER = r"^\s*[+-]?\d{16,}\s*$"
 NUMBER = r"^\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*$"
 PLAIN_INTEGER = r"^(0|-?[1-9]\d{0,17})$"  # fits 64 bits, and is printed as it is written
-MISSING_NUMBERS = pa_csv.ConvertOptions().null_values  # what Arrow takes for missing in columns of numbers
-# Python's re and Arrow's RE2 both read it. The last four characters are full-width forms of = + - @.
+MISSING_NUMBERS = (
+    pa_csv.ConvertOptions().null_values
+)  # what Arrow takes for missing in columns of numbers
+# Python's re and Arrow's RE2 both read it. The last four characters are full-width forms of = + -
+# @.
 DANGEROUS = "'*[=+\\-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20]"
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """The contents of a file: a table, or an array X with labels y if it has them; and remarks for the user."""
+    """The contents of a file: a table, or an array X with labels y if it has them; and remarks for
+    the user.
+    """
 
     path: str
     table: Any = None
@@ -83,11 +96,15 @@ class DataFile:
 
 
 def read(
-    path: str | os.PathLike[str], text_only: bool = False, *, identifiers: Collection[str | None] = ()
+    path: str | os.PathLike[str],
+    text_only: bool = False,
+    *,
+    identifiers: Collection[str | None] = (),
 ) -> DataFile:
     """Read a table or arrays, by extension; text_only leaves CSV cells as text.
 
-    Columns named in `identifiers` name things: their cells are as they are written, so that 007 is not 7.
+    Columns named in `identifiers` name things: their cells are as they are written, so that 007 is
+    not 7.
     """
     with _opened(path) as (file, kind):
         if file.suffix.lower() == ".npz":
@@ -117,14 +134,20 @@ def read_labels(path: str | os.PathLike[str]) -> Any:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
-    """The checked path and its format; errors of the operating system and of the file's format become InputErrors."""
+    """The checked path and its format; errors of the operating system and of the file's format
+    become InputErrors.
+    """
     file = Path(path)
     suffix = suffix_of(file) if suffix_of(file) in PACKED else file.suffix.lower()
     if not file.is_file():
-        raise InputError(f"{file}: {'is a directory or a device' if file.exists() else 'there is no such file'}.")
+        raise InputError(
+            f"{file}: {'is a directory or a device' if file.exists() else 'there is no such file'}."
+        )
     if suffix not in FORMATS:
         known = ", ".join(FORMATS)
-        raise InputError(f"{file}: its extension {file.suffix!r} is not known. Save the data as one of {known}.")
+        raise InputError(
+            f"{file}: its extension {file.suffix!r} is not known. Save the data as one of {known}."
+        )
     kind = FORMATS[suffix]
     try:
         _check_unpacked(file, kind)
@@ -134,7 +157,9 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         found = f"is a packed {kind} file that is cut short or damaged"
         raise InputError(f"{file}: {found} ({error}). Copy or download it again.") from error
-    except Exception as error:  # damage to a file can surface as almost anything, a size beyond memory included
+    except (
+        Exception
+    ) as error:  # damage to a file can surface as almost anything, a size beyond memory included
         why = (getattr(error, "strerror", None) or str(error) or repr(error)).splitlines()[0]
         if why.startswith(f"{file}: "):
             raise InputError(why) from error
@@ -142,14 +167,18 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
 
 
 def _check_unpacked(path: Path, kind: str) -> None:
-    """Refuse, before anything is unpacked, files that hold more than they could honestly, or than there is room for."""
+    """Refuse, before anything is unpacked, files that hold more than they could honestly, or than
+    there is room for.
+    """
     packed, free = path.stat().st_size, free_memory() or MOST_UNPACKED
     if kind == "Parquet":
         found = pq.read_metadata(path)
         size = found.num_rows * found.num_columns  # a byte for each cell, at least
     elif kind == "Excel" or path.suffix.lower() == ".npz":
         with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist()) * (10 if kind == "Excel" else 1)
+            size = sum(member.file_size for member in archive.infolist()) * (
+                10 if kind == "Excel" else 1
+            )
     elif path.suffix.lower() == ".gz":
         with gzip.open(path) as file:  # the sizes of its parts are nowhere declared
             size, free = 0, min(free, max(MOST_UNPACKED, MOST_PACKED * packed))
@@ -159,7 +188,9 @@ def _check_unpacked(path: Path, kind: str) -> None:
         return
     if size > free:
         limit = f"where {free / 1e9:,.1f} GB are allowed. Unpack it and look first."
-        raise InputError(f"{path}: its {packed:,} bytes unpack to {size / 1e9:,.1f} GB or more, {limit}")
+        raise InputError(
+            f"{path}: its {packed:,} bytes unpack to {size / 1e9:,.1f} GB or more, {limit}"
+        )
 
 
 @dataclass(frozen=True)
@@ -176,7 +207,11 @@ class Dialect:
 def open_csv(path: Path, encoding: str | None = None) -> IO[Any]:
     """The file as bytes, or as text in an encoding; a packed one is unpacked."""
     opened: Callable[..., IO[Any]] = gzip.open if path.suffix.lower() == ".gz" else open
-    return opened(path, "rb") if encoding is None else opened(path, "rt", encoding=encoding, newline="")
+    return (
+        opened(path, "rb")
+        if encoding is None
+        else opened(path, "rt", encoding=encoding, newline="")
+    )
 
 
 def suffix_of(path: Path) -> str:
@@ -202,7 +237,13 @@ def find_dialect(path: Path) -> Dialect:
     known = ["\t"] if suffix_of(path) == ".tsv" else DELIMITERS
     delimiter = max(known, key=lambda delimiter: _regularity(_first_rows(text, delimiter)))
     rows = _first_rows(text, delimiter)
-    return Dialect(encoding, quotes, delimiter, _find_decimal(rows) if delimiter != "," else ".", tuple(rows[0]))
+    return Dialect(
+        encoding,
+        quotes,
+        delimiter,
+        _find_decimal(rows) if delimiter != "," else ".",
+        tuple(rows[0]),
+    )
 
 
 def _scan(path: Path) -> tuple[str, bool]:
@@ -220,7 +261,9 @@ def _first_rows(text: str, delimiter: str) -> list[list[str]]:
 
 
 def _regularity(rows: list[list[str]]) -> tuple[float, int]:
-    """The share of rows with as many columns as the header, and their number: the largest has the right delimiter."""
+    """The share of rows with as many columns as the header, and their number: the largest has the
+    right delimiter.
+    """
     width = len(rows[0])
     return (sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0), width
 
@@ -234,7 +277,10 @@ def _find_decimal(rows: list[list[str]]) -> str:
 def _parse(path: Path, dialect: Dialect, types: dict[str, Any]) -> Any:
     parse = pa_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.quotes)
     convert = pa_csv.ConvertOptions(decimal_point=dialect.decimal, column_types=types)
-    small, large = (pa_csv.ReadOptions(encoding=dialect.encoding, block_size=block) for block in (BLOCK, LARGE_BLOCK))
+    small, large = (
+        pa_csv.ReadOptions(encoding=dialect.encoding, block_size=block)
+        for block in (BLOCK, LARGE_BLOCK)
+    )
     # Types of the first block save memory, where they hold for all rows.
     with suppress(pa.ArrowInvalid), pa_csv.open_csv(path, small, parse, convert) as reader:
         return reader.read_all()
@@ -243,7 +289,9 @@ def _parse(path: Path, dialect: Dialect, types: dict[str, Any]) -> Any:
         return pa_csv.read_csv(path, large, parse, convert)
     except pa.ArrowInvalid as error:
         advice = "Quote cells that hold the delimiter, or repair the row."
-        raise InputError(f"{path}: cannot be read as a table: {str(error).splitlines()[0][:200]}. {advice}") from error
+        raise InputError(
+            f"{path}: cannot be read as a table: {str(error).splitlines()[0][:200]}. {advice}"
+        ) from error
 
 
 def restore_column(column: Any) -> Any:
@@ -269,7 +317,9 @@ def _read_csv(path: Path, text_only: bool, identifiers: Collection[str | None]) 
         for number, (name, text) in enumerate(_cells(texts)):
             if name in long and not floats_hold(_long_numbers(text)):
                 columns[number] = text
-    names = [name.strip() or "unnamed" for name in table.column_names]  # pandas leaves row numbers without a name
+    names = [
+        name.strip() or "unnamed" for name in table.column_names
+    ]  # pandas leaves row numbers without a name
     columns = [restore_column(c) if pa.types.is_string(c.type) else c for c in columns]
     return DataFile(str(path), pa.table(columns, names=names), remarks=remarks)
 
@@ -280,7 +330,9 @@ def _cells(table: Any) -> list[tuple[str, Any]]:
 
 
 def _may_lose_digits(column: Any) -> bool:
-    """Whether a column of floats has numbers so large that some whole numbers there are no floats."""
+    """Whether a column of floats has numbers so large that some whole numbers there are no
+    floats.
+    """
     if not pa.types.is_floating(column.type):
         return False
     return bool(pc.any(pc.greater_equal(pc.abs(column), EXACT_FLOATS)).as_py())
@@ -294,7 +346,9 @@ def _long_numbers(column: Any) -> Iterator[str]:
 
 
 def _typed(column: Any) -> Any:
-    """A column that names things, as integers where these are printed as they are written; else as text."""
+    """A column that names things, as integers where these are printed as they are written; else as
+    text.
+    """
     missing = pc.is_in(column, pa.array(MISSING_NUMBERS))
     known = column.filter(pc.invert(missing))
     if not pc.all(pc.match_substring_regex(known, NUMBER)).as_py():
@@ -308,7 +362,9 @@ def _read_columnar(path: Path, kind: str) -> DataFile:
     table = pq.ParquetFile(path).read() if kind == "Parquet" else feather.read_table(path)
     table.validate(full=True)  # damaged offsets would crash the process later
     index = [name for name in table.column_names if name.startswith("__index_level_")]
-    return DataFile(str(path), table.drop_columns(index), index=table.select(index) if index else None)
+    return DataFile(
+        str(path), table.drop_columns(index), index=table.select(index) if index else None
+    )
 
 
 def _read_json(path: Path, identifiers: Collection[str | None]) -> DataFile:
@@ -320,15 +376,23 @@ def _read_json(path: Path, identifiers: Collection[str | None]) -> DataFile:
 
 
 def _read_excel(path: Path, identifiers: Collection[str | None]) -> Any:
-    """The first sheet of a workbook, values in place of formulas; columns of mixed types become text."""
+    """The first sheet of a workbook, values in place of formulas; columns of mixed types become
+    text.
+    """
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:
-        raise InputError(f"{path}: Excel needs openpyxl: pip install 'nearworth[excel]'. Or save it as CSV.") from error
+        raise InputError(
+            f"{path}: Excel needs openpyxl: pip install 'nearworth[excel]'. Or save it as CSV."
+        ) from error
     with closing(load_workbook(path, read_only=True, data_only=True)) as book:
         sheet = book.worksheets[0]
         sheet.reset_dimensions()  # a workbook may declare many more rows and columns than it has
-        rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
+        rows = [
+            row
+            for row in sheet.iter_rows(values_only=True)
+            if any(cell is not None for cell in row)
+        ]
     names, columns = [], []
     for name, *cells in zip_longest(*rows):
         names.append("unnamed" if name is None else str(name))
@@ -365,30 +429,44 @@ def _checked(data: DataFile) -> DataFile:
         while new in names or (number > 1 and new in count):
             new, number = f"{name}.{number}", number + 1
         names[new] = None
-    remark = f"{path}: the column name {listed(repeated)} occurs more than once; further ones are called NAME.1, NAME.2"
+    remark = (
+        f"{path}: the column name {listed(repeated)} occurs more than once; further ones are called"
+        " NAME.1, NAME.2"
+    )
     return replace(data, table=table.rename_columns([*names]), remarks=(*data.remarks, remark))
 
 
 def _load_npz(path: Path) -> DataFile:
-    """X and y, or else the only array of several dimensions and the only one with a number or text for each row."""
+    """X and y, or else the only array of several dimensions and the only one with a number or text
+    for each row.
+    """
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         wanted = [name for name in names if name in ("X.npy", "y.npy") or "X.npy" not in names]
         arrays = {name.removesuffix(".npy"): parse_npy(archive.read(name)) for name in wanted}
-    matrices = ["X"] if "X" in arrays else [name for name, array in arrays.items() if array.ndim >= 2]
+    matrices = (
+        ["X"] if "X" in arrays else [name for name, array in arrays.items() if array.ndim >= 2]
+    )
     if len(matrices) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"
-        raise InputError(f"{path}: holds {shapes}; nearworth needs `X` (and `y`), or one matrix and one vector.")
+        raise InputError(
+            f"{path}: holds {shapes}; nearworth needs `X` (and `y`), or one matrix and one vector."
+        )
     X = arrays.pop(matrices[0])
     labels = [name for name, array in arrays.items() if name == "y" or array.shape == X.shape[:1]]
     labels = ["y"] if "y" in labels else labels
     if len(labels) > 1:
-        raise InputError(f"{path}: {listed(labels)} could all be the labels; call the one that is `y`.")
+        raise InputError(
+            f"{path}: {listed(labels)} could all be the labels; call the one that is `y`."
+        )
     y, y_name = (arrays[labels[0]], labels[0]) if labels else (None, "y")
     return DataFile(str(path), X=_as_matrix(path, X), y=y, y_name=y_name)
 
 
 def _as_matrix(path: Path, X: Any) -> Any:
     if X.ndim < 2 or 0 in X.shape:
-        raise InputError(f"{path}: X must have two dimensions, one row per point, and a point; its shape is {X.shape}.")
+        raise InputError(
+            f"{path}: X must have two dimensions, one row per point, and a point; its shape is"
+            f" {X.shape}."
+        )
     return X.reshape(len(X), -1)  # images become rows of pixels

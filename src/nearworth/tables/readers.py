@@ -1,7 +1,9 @@
-"""What the cells of a column stand for: "$1,234.50" and "45 %" numbers, "31/12/2020" a date, "yes" a truth value.
+"""What the cells of a column stand for: "$1,234.50" and "45 %" numbers, "31/12/2020" a date, "yes"
+a truth value.
 
-`find_reader` looks at a whole training column and returns a Reader, which turns this column, and later any other of
-the same name, into one of numbers, dates, truth values, lists or text, with nulls for cells that stand for nothing.
+`find_reader` looks at a whole training column and returns a Reader, which turns this column, and
+later any other of the same name, into one of numbers, dates, truth values, lists or text, with
+nulls for cells that stand for nothing.
 """
 
 from __future__ import annotations
@@ -20,20 +22,44 @@ from pyarrow import types
 from nearworth._common.types import BoolVector
 
 # Lower case: what people and programs write where there is nothing.
-NOTHING = ("", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "nat", "none", "null", "nil", "<na>", "missing")
+NOTHING = (
+    "",
+    "?",
+    "-",
+    "--",
+    ".",
+    "na",
+    "n/a",
+    "#n/a",
+    "nan",
+    "nat",
+    "none",
+    "null",
+    "nil",
+    "<na>",
+    "missing",
+)
 ENOUGH = 0.95  # of the cells must be numbers or dates; the others are then missing
 SAMPLE = 1_000  # cells that tell whether it is worth while to look at all
 MOST_CELL = 10_000  # characters of a cell that count
 CURRENCY = "$€£¥₹"
 NUMBER = (
-    rf"^(?P<sign>[+-]?)\s*(?P<before>[{CURRENCY}]?)\s*(?P<minus>[+-]?)(?P<digits>\d[\d.,' \x{{a0}}]*?|[.,]\d+)"
+    rf"^(?P<sign>[+-]?)\s*(?P<before>[{CURRENCY}]?)\s*(?P<minus>[+-]?)(?P<digits>\d[\d.,'"
+    r" \x{a0}]*?|[.,]\d+)"
     r"(?P<exponent>[eE][+-]?\d+)?\s*(?P<after>[^\d\s.,:+\-/][^\d\s:]{0,9}[23]?)?$"
 )
-DATE = r"^(\d{1,2}-\w{1,9}-\d{2,4}|[A-Za-z]{3,9}-\d{1,2}-\d{2,4}|\d{4}-\d{1,2}-\d{1,2})(-\d{1,2}:\d\d.*)?$"
+DAY = r"\d{1,2}-\w{1,9}-\d{2,4}|[A-Za-z]{3,9}-\d{1,2}-\d{2,4}|\d{4}-\d{1,2}-\d{1,2}"
+DATE = rf"^({DAY})(-\d{{1,2}}:\d\d.*)?$"
 ORDERS = {
-    "%Y-%m-%d": "year first", "%d-%m-%Y": "day first", "%m-%d-%Y": "month first", "%d-%b-%Y": "day first",
-    "%b-%d-%Y": "month first", "%d-%m-%y": "day first", "%m-%d-%y": "month first", "%d-%b-%y": "day first",
-}  # fmt: skip
+    "%Y-%m-%d": "year first",
+    "%d-%m-%Y": "day first",
+    "%m-%d-%Y": "month first",
+    "%d-%b-%Y": "day first",
+    "%b-%d-%Y": "month first",
+    "%d-%m-%y": "day first",
+    "%m-%d-%y": "month first",
+    "%d-%b-%y": "day first",
+}
 TIMES = ("", "-%H:%M", "-%H:%M:%S", "-%I:%M-%p", "-%I:%M:%S-%p")
 
 KINDS = {
@@ -49,12 +75,16 @@ KINDS = {
 def kind_of(cells: Any) -> str:
     """What an Arrow column holds: one of KINDS or the name of its type."""
     found = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
-    return next((kind for kind, tests in KINDS.items() if any(test(found) for test in tests)), str(found))
+    return next(
+        (kind for kind, tests in KINDS.items() if any(test(found) for test in tests)), str(found)
+    )
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Cells as they are, but for those that stand for nothing: these texts, and what is not finite."""
+    """Cells as they are, but for those that stand for nothing: these texts, and what is not
+    finite.
+    """
 
     nothing: tuple[str, ...] = NOTHING
     words: str = ""
@@ -68,8 +98,14 @@ class Reader:
             return self._known_numbers(cells)
         if kind != "text":
             return cells
-        text = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(cells.cast(pa.string()), 0, MOST_CELL))
-        known = pc.if_else(pc.is_in(pc.utf8_lower(text), pa.array(self.nothing)), pa.scalar(None, pa.string()), text)
+        text = pc.utf8_trim_whitespace(
+            pc.utf8_slice_codeunits(cells.cast(pa.string()), 0, MOST_CELL)
+        )
+        known = pc.if_else(
+            pc.is_in(pc.utf8_lower(text), pa.array(self.nothing)),
+            pa.scalar(None, pa.string()),
+            text,
+        )
         return self._convert(known)
 
     @classmethod
@@ -81,7 +117,11 @@ class Reader:
         return text
 
     def _known_numbers(self, cells: Any) -> Any:
-        void = [float(cell) for cell in self.nothing[len(NOTHING) :] if re.fullmatch(r"[+-]?\d+\.?\d*", cell)]
+        void = [
+            float(cell)
+            for cell in self.nothing[len(NOTHING) :]
+            if re.fullmatch(r"[+-]?\d+\.?\d*", cell)
+        ]
         if void:
             strange = pc.is_in(cells.cast(pa.float64(), safe=False), pa.array(void, pa.float64()))
             cells = pc.if_else(strange, pa.scalar(None, cells.type), cells)
@@ -104,7 +144,10 @@ class NumberText(Reader):
         valid = pc.fill_null(pc.match_substring_regex(digits, grouped), False)
         digits = pc.replace_substring_regex(digits, rf"[{others}' \x{{a0}}]", "")
         digits = pc.replace_substring(digits, self.decimal, ".")
-        signs = [pc.replace_substring(pc.struct_field(parts, name), "+", "") for name in ("sign", "minus")]
+        signs = [
+            pc.replace_substring(pc.struct_field(parts, name), "+", "")
+            for name in ("sign", "minus")
+        ]
         plain = pc.binary_join_element_wise(*signs, digits, pc.struct_field(parts, "exponent"), "")
         valid = pc.and_(valid, pc.invert(pc.starts_with(pc.fill_null(plain, "--"), "--")))
         numbers = pc.if_else(valid, plain, pa.scalar(None, pa.string())).cast(pa.float64())
@@ -113,13 +156,20 @@ class NumberText(Reader):
     @classmethod
     def find(cls, text: Any, nothing: tuple[str, ...]) -> Reader | None:
         parts = pc.extract_regex(text, NUMBER)
-        found = [pc.unique(pc.struct_field(parts, name)).to_pylist() for name in ("before", "after")]
+        found = [
+            pc.unique(pc.struct_field(parts, name)).to_pylist() for name in ("before", "after")
+        ]
         units = {unit.strip() for column in found for unit in column if unit}
         if len({unit.lower() for unit in units}) > 1:
             return None
         digits = pc.struct_field(parts, "digits")
-        commas, points = (_any(digits, rf"^[\d{a}' ]*{b}(\d{{1,2}}|\d{{4,}})$") for a, b in ((".", ","), (",", "[.]")))
-        reader = cls(nothing, f"with {units.pop()}" if units else "", "," if commas and not points else ".")
+        commas, points = (
+            _any(digits, rf"^[\d{a}' ]*{b}(\d{{1,2}}|\d{{4,}})$")
+            for a, b in ((".", ","), (",", "[.]"))
+        )
+        reader = cls(
+            nothing, f"with {units.pop()}" if units else "", "," if commas and not points else "."
+        )
         return reader if kind_of(reader(text)) == "number" else None
 
 
@@ -130,7 +180,9 @@ class DateText(Reader):
     form: str = "%Y-%m-%d"
 
     def _convert(self, text: Any) -> Any:
-        return _mostly(pc.strptime(_dashed(text), format=self.form, unit="s", error_is_null=True), text)
+        return _mostly(
+            pc.strptime(_dashed(text), format=self.form, unit="s", error_is_null=True), text
+        )
 
     @classmethod
     def find(cls, text: Any, nothing: tuple[str, ...]) -> Reader | None:
@@ -142,7 +194,9 @@ class DateText(Reader):
                 days = pc.strptime(dashed, format=order + time, unit="s", error_is_null=True)
                 fits[order + time] = len(days) - days.null_count
         best = max(fits, key=lambda form: fits[form])  # the first of equals: day before month
-        reader = cls(nothing, ORDERS[next(order for order in ORDERS if best.startswith(order))], best)
+        reader = cls(
+            nothing, ORDERS[next(order for order in ORDERS if best.startswith(order))], best
+        )
         return reader if kind_of(reader(text)) == "date" else None
 
 
@@ -152,7 +206,9 @@ class ListText(Reader):
 
     def _convert(self, text: Any) -> Any:
         try:
-            parts = (cell and cell.strip("[]").replace(",", " ").split() for cell in text.to_pylist())
+            parts = (
+                cell and cell.strip("[]").replace(",", " ").split() for cell in text.to_pylist()
+            )
             cells = [cell and [float(number) for number in cell] for cell in parts]
         except ValueError:
             return text
@@ -205,4 +261,6 @@ def _any(text: Any, pattern: str) -> bool:
 def _dashed(text: Any) -> Any:
     """Dates with dashes between their parts; fractions of seconds and zones are left out."""
     plain = pc.replace_substring_regex(text, r"(:\d\d)([.]\d+)?\s?(Z|[+-]\d\d:?\d\d)?$", r"\1")
-    return pc.replace_substring_regex(pc.replace_substring_regex(plain, r"(\d)T(\d)", r"\1-\2"), r"[\s./,-]+", "-")
+    return pc.replace_substring_regex(
+        pc.replace_substring_regex(plain, r"(\d)T(\d)", r"\1-\2"), r"[\s./,-]+", "-"
+    )

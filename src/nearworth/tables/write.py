@@ -1,9 +1,11 @@
-"""Columns to files: the format by extension, complete or not at all, never over an existing file unasked.
+"""Columns to files: the format by extension, complete or not at all, never over an existing file
+unasked.
 
-All CSV that nearworth writes comes from here, so that no cell of it runs in a spreadsheet. The formula guard follows
-OWASP: text that begins with = + - @, a tab, a line break or a NUL gets a single quote in front. Text that already looks
-guarded (quotes, then such a character) gets one more quote, so that removing one quote restores every text. Numbers
-such as -1.5, -1,5 or -inf and a lone + or - are harmless and stay as they are.
+All CSV that nearworth writes comes from here, so that no cell of it runs in a spreadsheet. The
+formula guard follows OWASP: text that begins with = + - @, a tab, a line break or a NUL gets a
+single quote in front. Text that already looks guarded (quotes, then such a character) gets one more
+quote, so that removing one quote restores every text. Numbers such as -1.5, -1,5 or -inf and a lone
++ or - are harmless and stay as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from nearworth.tables.readers import kind_of
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"
-LOCK_SECONDS = 30.0  # to wait for others that change the same file: each takes a fraction of a second
+LOCK_SECONDS = (
+    30.0  # to wait for others that change the same file: each takes a fraction of a second
+)
 LOCK_POLL_SECONDS = 0.02
 # As in report/web/files.js.
 NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?")
@@ -41,14 +45,20 @@ NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]
 def check_output(
     path: str, force: bool, formats: tuple[str, ...] = FORMATS, inputs: tuple[str | None, ...] = ()
 ) -> None:
-    """Refuse, before any work is done, an output that could not be written or that would replace an input."""
+    """Refuse, before any work is done, an output that could not be written or that would replace an
+    input.
+    """
     if path == STDOUT:
         return
     target = Path(path)
     folder = target.absolute().parent
-    is_input = target.exists() and any(name and os.path.exists(name) and target.samefile(name) for name in inputs)
+    is_input = target.exists() and any(
+        name and os.path.exists(name) and target.samefile(name) for name in inputs
+    )
     problems = {
-        f"cannot write {target.suffix!r}; use {', '.join(formats)}": target.suffix.lower() not in formats,
+        f"cannot write {target.suffix!r}; use {', '.join(formats)}": (
+            target.suffix.lower() not in formats
+        ),
         "is a directory; name a file in it": target.is_dir(),
         f"there is no folder {str(target.parent)!r} to write to": not folder.is_dir(),
         f"no permission to write to the folder {str(folder)!r}": not os.access(folder, os.W_OK),
@@ -81,10 +91,12 @@ def write_bytes(path: str, write: Callable[[IO[bytes]], Any]) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file against other processes that read, change and replace it too; readers need no lock.
+    """Hold a file against other processes that read, change and replace it too; readers need no
+    lock.
 
-    The lock is a file beside it, which is removed with the lock. It also works on shared folders, where the locks of
-    operating systems may not. A lock whose process has died on this computer is taken over.
+    The lock is a file beside it, which is removed with the lock. It also works on shared folders,
+    where the locks of operating systems may not. A lock whose process has died on this computer is
+    taken over.
     """
     from filelock import SoftFileLock, Timeout
 
@@ -95,7 +107,9 @@ def locked(path: Path) -> Iterator[None]:
         held = SoftFileLock(lock, timeout=LOCK_SECONDS, poll_interval=LOCK_POLL_SECONDS).acquire()
     except Timeout as error:
         waited = f"another process has held it for {LOCK_SECONDS:g} seconds"
-        advice = f"Run the command again once that is done. If no process uses it, delete {str(lock)!r}"
+        advice = (
+            f"Run the command again once that is done. If no process uses it, delete {str(lock)!r}"
+        )
         raise InputError(f"{path}: could not be changed: {waited}. {advice}.") from error
     except OSError as error:
         raise InputError(f"{path}: could not be written: {error.strerror or error}.") from error
@@ -123,14 +137,19 @@ def _write(table: Any, file: IO[bytes], suffix: str) -> None:
 def _write_csv(table: Any, file: IO[bytes], delimiter: str) -> None:
     columns = [_as_cells(name, table[name]) for name in table.column_names]
     guarded = pa.table(columns, names=[guard(name) for name in table.column_names])
-    pa_csv.write_csv(guarded, file, pa_csv.WriteOptions(delimiter=delimiter, quoting_style="needed"))
+    pa_csv.write_csv(
+        guarded, file, pa_csv.WriteOptions(delimiter=delimiter, quoting_style="needed")
+    )
 
 
 def _as_cells(name: str, column: Any) -> Any:
     """A column in a form that CSV has; text of every Arrow type is guarded."""
     kind = kind_of(column)
     if pa.types.is_nested(column.type) or kind in ("binary", "large_binary"):
-        raise InputError(f"column {name!r} holds {column.type}, for which CSV has no form; write .parquet or .feather.")
+        raise InputError(
+            f"column {name!r} holds {column.type}, for which CSV has no form; write .parquet or"
+            " .feather."
+        )
     if kind == "text":
         return guard_column(column.cast(pa.string()))
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
@@ -148,16 +167,23 @@ def guard(cell: str) -> str:
 def guard_column(column: Any) -> Any:
     if not pc.any(pc.match_substring_regex(column, f"^{DANGEROUS}")).as_py():
         return column
-    return pa.chunked_array([[None if cell is None else guard(cell) for cell in column.to_pylist()]], column.type)
+    return pa.chunked_array(
+        [[None if cell is None else guard(cell) for cell in column.to_pylist()]], column.type
+    )
 
 
 def replace_cells(
-    path: Path, dialect: Dialect, column: int, rows: Container[int], change: Callable[[int, str], str | None],
+    path: Path,
+    dialect: Dialect,
+    column: int,
+    rows: Container[int],
+    change: Callable[[int, str], str | None],
     n_rows: int,
-) -> Iterator[bytes]:  # fmt: skip
+) -> Iterator[bytes]:
     """The bytes of a CSV file, record by record, with new cells in one column.
 
-    `change` makes the new text from the row and the text of each cell in `rows`; None leaves the row out.
+    `change` makes the new text from the row and the text of each cell in `rows`; None leaves the
+    row out.
     """
     row, n_lines, special = -1, 0, {dialect.delimiter, *'"\r\n'}  # the row before all is the header
     with open_csv(path, dialect.encoding) as file:
@@ -178,11 +204,16 @@ def replace_cells(
             try:
                 yield record.encode(dialect.encoding)
             except UnicodeEncodeError:
-                why = f"is {dialect.encoding}, which cannot write the label {new!r}; save it as UTF-8 first."
+                why = (
+                    f"is {dialect.encoding}, which cannot write the label {new!r}; save it as UTF-8"
+                    " first."
+                )
                 raise InputError(f"{path}: {why}") from None
             row += bool(cells)  # empty lines are no rows
     if row != n_rows:  # parsers disagree on quotes that are neither closed nor doubled
-        raise InputError(f"{path}: has {n_rows:,} rows, but {row:,} by its quotes. Repair the quotes in cells.")
+        raise InputError(
+            f"{path}: has {n_rows:,} rows, but {row:,} by its quotes. Repair the quotes in cells."
+        )
 
 
 def _span(record: str, column: int, delimiter: str) -> tuple[int, int]:

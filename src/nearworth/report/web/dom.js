@@ -1,26 +1,27 @@
-  // ---- elements: text reaches the page as text nodes only, never as markup ----
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const $ = (id) => document.getElementById(id);
+// ---- elements: text reaches the page as text nodes only, never as markup ----
+const data = JSON.parse(document.getElementById("data").textContent);
+const $ = (id) => document.getElementById(id);
 
-  function put(node, children) {
-    for (const child of children.flat(Infinity)) {
-      if (child !== null && child !== undefined && child !== false) node.append(child);
-    }
-    return node;
+function put(node, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined && child !== false) node.append(child);
   }
+  return node;
+}
 
-  function set(node, properties) {
-    for (const [name, value] of Object.entries(properties || {})) {
-      if (value === null || value === undefined || value === false) continue;
-      if (name === "text") node.textContent = value;
-      else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-      else node.setAttribute(name, value === true ? "" : value);
-    }
-    return node;
+function set(node, properties) {
+  for (const [name, value] of Object.entries(properties || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "text") node.textContent = value;
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
   }
+  return node;
+}
 
-  const el = (tag, properties, ...children) => put(set(document.createElement(tag), properties), children);
-  const svg = (tag, properties, ...children) =>
-    put(set(document.createElementNS("http://www.w3.org/2000/svg", tag), properties), children);
-  const button = (text, onclick, properties) => el("button", { type: "button", text, onclick, ...properties });
-
+const el = (tag, properties, ...children) =>
+  put(set(document.createElement(tag), properties), children);
+const svg = (tag, properties, ...children) =>
+  put(set(document.createElementNS("http://www.w3.org/2000/svg", tag), properties), children);
+const button = (text, onclick, properties) =>
+  el("button", { type: "button", text, onclick, ...properties });
