@@ -214,6 +214,15 @@ def test_undo_goes_to_the_row_whatever_hides_it(table):
     assert table.text("#count") == "0 of 30 decided"
 
 
+def test_a_list_that_scrolls_may_be_left_at_once(table):
+    """The list is drawn in the next frame, when a tab without a list may be open."""
+    open_about = "document.querySelector('#tab-about').click()"
+    scroll = "document.querySelector('#list').dispatchEvent(new Event('scroll'))"
+    next_frame = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+    table.browser.execute_async_script(f"{scroll}; {open_about}; {next_frame}")
+    assert table.run("document.body.dataset.tab") == "about"
+
+
 def test_bulk_is_of_open_listed_rows_and_one_step(table):
     first = table.row()
     table.keys("d")

@@ -194,7 +194,8 @@ function listen() {
       if (!frame)
         frame = requestAnimationFrame(() => {
           frame = 0;
-          drawList();
+          // Another tab, which need not have a list, may have been opened since.
+          if (lists[tab]) drawList();
         });
     },
     { passive: true },
