@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-import cells
-from definition import defined_values, utility_of_owners
-from extreme import (
+from helpers import cells
+from helpers.definition import defined_values, utility_of_owners
+from helpers.extreme import (
     TRIPLES,
     check_distances,
     check_ranks,

@@ -214,3 +214,13 @@ def test_constructors_of_many_fields_take_keywords():
                 "kw_only=True" in ast.unparse(d) for d in node.decorator_list
             )
             assert len(fields) <= 6 or keywords, f"{path.relative_to(SOURCE)}: {node.name}"
+
+
+def test_no_test_module_imports_another():
+    """What they share is in tests/helpers/ or in a conftest.py, so each file can be read alone."""
+    tests = Path(__file__).parent
+    test_modules = {path.stem for path in tests.rglob("test_*.py")}
+    for path in tests.rglob("*.py"):
+        for module in imports(path):
+            shared = test_modules & set(module.split("."))
+            assert not shared, f"{path.relative_to(tests)} imports {module}"

@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 import nearworth as nw
+from helpers.runs import InterruptedByUserError, data, interrupt_after, same
 from nearworth.cli import main
-from runs import InterruptedByUserError, data, interrupt_after, same
 
 dask = pytest.importorskip("distributed")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]

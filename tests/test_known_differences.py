@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import defined_values, rank_space_values, utility_function
+from helpers.definition import defined_values, rank_space_values, utility_function
 
 
 def printed_theorem_1(u, k):

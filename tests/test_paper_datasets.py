@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from paper_data import FOLDER, needs_data, paper
+from helpers.paper_data import FOLDER, needs_data, paper
 
 load = paper.load
 COMPLETE = (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from paper_data import paper
+from helpers.paper_data import paper
 
 
 def _dataset(name, X, y, X_test=None, y_test=None):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from runs import KINDS, InterruptedByUserError, bad_metric, data, interrupt_after, same
+from helpers.runs import KINDS, InterruptedByUserError, bad_metric, data, interrupt_after, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import nearworth as nw
-from definition import SEMIVALUES, defined_values, nearest_sets
+from helpers.definition import SEMIVALUES, defined_values, nearest_sets
 
 ALL = (*SEMIVALUES, "composite")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from exact_searcher import ExactSearcher
+from helpers.exact_searcher import ExactSearcher
 from nearworth import FaissSearch, GraphSearch, LSHSearch
 from nearworth.testing import check_searcher, check_values
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearworth as nw
-from definition import SEMIVALUES, UTILITIES, utility_function
+from helpers.definition import SEMIVALUES, UTILITIES, utility_function
 
 TASKS = ("classification", "regression")
 

@@ -10,9 +10,9 @@ from scipy.stats import beta, spearmanr
 from sklearn.metrics import average_precision_score
 
 import nearworth as nw
+from helpers.noisy_labels import blobs
 from nearworth.audit import noise_level, votes
 from nearworth.audit.noise_level import fitted_rows
-from noisy_labels import blobs
 
 
 def test_flipped_labels_come_first_and_get_their_label_back(noisy):

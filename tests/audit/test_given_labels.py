@@ -9,10 +9,10 @@ import pandas
 import pytest
 
 import nearworth as nw
+from helpers.noisy_labels import blobs, pick
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.noise_model import NoiseModel
 from nearworth.audit.predictions import concentration, judge, predict_given
-from noisy_labels import blobs, pick
 
 
 def overlapping(rng, n=1500, apart=1.2):

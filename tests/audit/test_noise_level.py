@@ -8,10 +8,10 @@ from scipy.special import gammaln
 from scipy.stats import betabinom
 
 import nearworth as nw
+from helpers.noisy_labels import drawn
 from nearworth.audit import noise_level
 from nearworth.audit.noise_level import LEVELS, label_posterior, level_likelihood
 from nearworth.audit.noise_model import make_features
-from noisy_labels import drawn
 
 
 def uniform_noise(level, n_classes):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers.noisy_labels import drawn
 from nearworth.audit.noise_model import NoiseFit, make_features
 from nearworth.audit.votes import Columns
-from noisy_labels import drawn
 
 
 def assert_gradient(fit, at, offsets=None, price=1.0):

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 import nearworth as nw
+from helpers.noisy_labels import blobs
 from nearworth.audit.error_count import TAIL, Review, Stratified
-from noisy_labels import blobs
 
 
 def some_review(rng, n=600, n_asked=40, worth=1.0):

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import nearworth as nw
+from helpers.noisy_labels import blobs
 from nearworth._common.files import write_archive
 from nearworth.audit.export import pack
-from noisy_labels import blobs
 
 
 @pytest.fixture(params=["text", "numbers", "targets", "frame"])

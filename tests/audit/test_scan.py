@@ -13,8 +13,8 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.metrics import pairwise_distances
 
 import nearworth as nw
+from helpers.report_pages import embedded
 from nearworth.audit.votes import first_copies
-from report_pages import embedded
 
 KINDS = ["duplicates", "conflicts", "outliers", "leakage", "imbalance"]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli.command_line import one_line
+from helpers.command_line import one_line
 from nearworth.tables.read import read
 
 HEAD = "row,id,target,given,decision,label"

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from cli.command_line import environment, flowers, one_line, write_csv
+from helpers.command_line import environment, flowers, one_line, write_csv
 from nearworth.tables.write import locked
 
 ROOT = Path(__file__).parents[2]

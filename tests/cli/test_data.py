@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import nearworth as nw
-from cli.command_line import GOOD, flowers, one_line, write_csv
+from helpers.command_line import GOOD, flowers, one_line, write_csv
 from nearworth.tables.read import read
 
 ROWS = pa.table(

@@ -13,11 +13,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from cli.command_line import START, WRONG, environment, flowers, one_line, write_csv
+from helpers.command_line import START, WRONG, environment, flowers, one_line, write_csv
+from helpers.report_pages import embedded
 from nearworth.cli.decisions import KEPT, row_keys, same_label
 from nearworth.tables.read import read
 from nearworth.tables.write import locked
-from report_pages import embedded
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.command_line import WRONG, flowers, one_line, write_csv
+from helpers.command_line import WRONG, flowers, one_line, write_csv
+from helpers.report_pages import embedded
 from nearworth.tables.read import read
-from report_pages import embedded
 
 
 def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_path, rng):

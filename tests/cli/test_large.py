@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from cli.command_line import one_line
+from helpers.command_line import one_line
 from nearworth.cli import detect, options, value
 from nearworth.cli.detect import INDEX_ERROR, resolve_search
 from nearworth.engine.run import NearestLists

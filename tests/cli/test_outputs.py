@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli.command_line import (
+from helpers.command_line import (
     GOOD,
     START,
     WRONG,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from cli.command_line import flowers, one_line, write_csv
+from helpers.command_line import flowers, one_line, write_csv
 from nearworth.tables.read import read
 
 

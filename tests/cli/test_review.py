@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.command_line import WRONG, flowers, one_line, write_csv
-from report_pages import embedded
+from helpers.command_line import WRONG, flowers, one_line, write_csv
+from helpers.report_pages import embedded
 
 
 def read_csv(path):

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 import nearworth as nw
-from cli.command_line import flowers, installed, one_line, write_csv
+from helpers.command_line import flowers, installed, one_line, write_csv
+from helpers.runs import data, same
 from nearworth.cli import main
 from nearworth.tables.read import read
-from runs import data, same
 
 
 def test_value_gives_what_the_api_gives(command, tmp_path, rng):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from runs import KINDS, InterruptedByUserError, data, interrupt_after, same
+from helpers.runs import KINDS, InterruptedByUserError, data, interrupt_after, same
 
 
 @pytest.mark.parametrize("kind", KINDS)

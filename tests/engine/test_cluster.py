@@ -10,8 +10,16 @@ import pytest
 import scipy.sparse
 
 import nearworth as nw
+from helpers.runs import (
+    KINDS,
+    Here,
+    InterruptedByUserError,
+    bad_metric,
+    data,
+    interrupt_after,
+    same,
+)
 from nearworth.engine import cluster
-from runs import KINDS, Here, InterruptedByUserError, bad_metric, data, interrupt_after, same
 
 
 @pytest.mark.parametrize("kind", KINDS)

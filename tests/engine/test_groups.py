@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
+from helpers.definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 from nearworth._common import native
 
 TASKS = ("classification", "regression")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import UTILITIES, defined_values, utility_function, utility_of_owners
+from helpers.definition import UTILITIES, defined_values, utility_function, utility_of_owners
 from nearworth._common import native
 from nearworth.engine.owner_rules import owner_rule
 from nearworth.engine.value import partial_sums

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
+from helpers.variants import run_variant, variants_here
 from nearworth._common import native
 from nearworth.engine.plan import Method
 from nearworth.engine.regress import RegressionEvaluator
@@ -15,7 +16,6 @@ from nearworth.engine.run import NearestLists, Request
 from nearworth.games.regression import RegressionGame
 from nearworth.games.ties import TieBlocks
 from nearworth.results.sums import Leaf
-from variants import run_variant, variants_here
 
 N = 700
 needs_library = pytest.mark.skipif(not native.available(), reason="the C library is not built")

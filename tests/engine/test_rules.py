@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import SEMIVALUES, UTILITIES, defined_values, nearest_sets
+from helpers.definition import SEMIVALUES, UTILITIES, defined_values, nearest_sets
 from nearworth._common import native
 from nearworth.engine.rules import RadiusRule
 from nearworth.neighbors.keys import make_keys

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import paper_bound
+from helpers.definition import paper_bound
 
 N, N_VAL, D = 600, 70, 4
 TAILS = ["local", "minimax", "mean", "paper"]

@@ -9,7 +9,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
-from runs import Here, InterruptedByUserError, interrupt_after, same
+from helpers.runs import Here, InterruptedByUserError, interrupt_after, same
 
 
 def data(rng, n_train=1500, n_val=1800):

@@ -11,8 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-import cells
-from definition import SEMIVALUES, UTILITIES
+from helpers import cells
+from helpers.definition import SEMIVALUES, UTILITIES
 from nearworth._common import native
 from nearworth.games.classification import ClassificationGame, linear_values
 from nearworth.games.coefficients import Presence, rank_weights, sum_after

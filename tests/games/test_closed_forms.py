@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from definition import (
+from helpers.definition import (
     SEMIVALUES,
     UTILITIES,
     check_closed_forms,

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
+from helpers.definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 from nearworth.games.coefficients import Presence
 from nearworth.games.owner_game import Nodes, SmallCoalitions, all_but_one, owner_values
 

@@ -9,7 +9,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from definition import utility_function
+from helpers.definition import utility_function
 from nearworth.games.coefficients import Presence
 from nearworth.games.owner_game import (
     Nodes,

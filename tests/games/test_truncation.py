@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from definition import SEMIVALUES, UTILITIES, defined_values, paper_bound, utility_function
+from helpers.definition import SEMIVALUES, UTILITIES, defined_values, paper_bound, utility_function
 from nearworth.games import truncation
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks

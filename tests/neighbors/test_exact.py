@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from exact_searcher import ExactSearcher
+from helpers.exact_searcher import ExactSearcher
 from nearworth.neighbors.exact import (
     PRODUCT_POINTS,
     ExactSearch,

@@ -11,7 +11,13 @@ import pytest
 import scipy.sparse
 
 import nearworth as nw
-from extreme import SMALLEST, check_distances, check_ranks, exact_squares, numbers_of_all_sizes
+from helpers.extreme import (
+    SMALLEST,
+    check_distances,
+    check_ranks,
+    exact_squares,
+    numbers_of_all_sizes,
+)
 from nearworth.neighbors.keys import make_keys
 
 CONTAINERS = {"dense": np.array, "sparse": scipy.sparse.csr_array}

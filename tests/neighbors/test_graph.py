@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from exact_searcher import ExactSearcher
+from helpers.exact_searcher import ExactSearcher
 from nearworth import GraphSearch, KNNShapley
 
 

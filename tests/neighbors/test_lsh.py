@@ -12,8 +12,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binomtest
 
-from definition import recall
-from exact_searcher import ExactSearcher
+from helpers.definition import recall
+from helpers.exact_searcher import ExactSearcher
 from nearworth import LSHSearch
 from nearworth.neighbors import lsh
 from nearworth.neighbors.exact import Sample

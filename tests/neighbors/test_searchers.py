@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from exact_searcher import ExactSearcher
+from helpers.exact_searcher import ExactSearcher
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_searcher, check_answer
 
 GOOD = np.array([[4, 2, 0], [1, 3, -1]]), np.array([[0.0, 0.0, 2.5], [1.0, 1.5, np.inf]])

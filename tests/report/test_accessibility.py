@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import nearworth as nw
+from helpers.browser import Page
+from helpers.report_pages import made_up
 from nearworth.report.page import render_report, render_review
-from report.test_rules import Page, browser, digits, images, show, table  # noqa: F401  (fixtures)
-from report_pages import made_up
 
 
 def finish_fading(page):
@@ -35,7 +35,7 @@ def problems(page):
 
 
 @pytest.fixture
-def unguarded(browser):  # noqa: F811
+def unguarded(browser):
     """The page's policy lets no script in, that of axe included, unless the browser is told to
     ignore it.
     """
@@ -45,19 +45,19 @@ def unguarded(browser):  # noqa: F811
 
 
 @pytest.mark.usefixtures("unguarded")
-def test_axe_finds_nothing_in_a_page_of_images(images):  # noqa: F811
+def test_axe_finds_nothing_in_a_page_of_images(images):
     images.keys("ck")
     assert problems(images) == []
 
 
 @pytest.mark.usefixtures("unguarded")
-def test_axe_finds_nothing_in_a_page_of_cells(table):  # noqa: F811
+def test_axe_finds_nothing_in_a_page_of_cells(table):
     table.keys("ck")
     assert problems(table) == []
 
 
 @pytest.mark.usefixtures("unguarded")
-def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):  # noqa: F811
+def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):
     X = rng.normal(size=(200, 6))
     X[3], X[7] = X[2], 40.0
     scan = nw.scan(X, (X[:, 0] > 0).astype(int))
@@ -70,7 +70,7 @@ def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):  # noqa: F811
 
 @pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("blind", [False, True])
-def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):  # noqa: F811
+def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):
     from axe_core_python.selenium import Axe
 
     from nearworth.report.content import Rows
@@ -87,7 +87,7 @@ def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):  # noq
         assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
 
 
-def test_two_fingers_zoom_the_map(show, rng):  # noqa: F811
+def test_two_fingers_zoom_the_map(show, rng):
     from nearworth.report.content import Rows
 
     page = show(made_up(rng, 200, 30, ["a", "b"]), Rows(rng.normal(size=(200, 3))))

@@ -8,11 +8,11 @@ import pytest
 import scipy.sparse as sp
 
 import nearworth as nw
+from helpers.report_pages import embedded, made_up
 from nearworth.report import content, shown
 from nearworth.report.content import Content, Rows, Suggestions, rounded
 from nearworth.report.row_numbers import RowNumbers
 from nearworth.report.shown import LIMITS, Cells, deviation, places, project, unfold
-from report_pages import embedded, made_up
 
 
 def test_projection_has_most_variance_and_a_fixed_sign(rng):

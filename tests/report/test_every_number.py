@@ -19,11 +19,11 @@ import pandas as pd
 import pytest
 
 import nearworth as nw
+from helpers.browser import downloaded, errors_in_console
+from helpers.report_pages import embedded, made_up
 from nearworth.report import content
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report
-from report.test_page import downloaded, launch
-from report_pages import embedded, made_up
 
 DASH = "\N{EN DASH}"
 
@@ -237,21 +237,12 @@ def small_sample(monkeypatch):
     monkeypatch.setattr(content, "SAMPLE", SAMPLE)
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    opened = launch(tmp_path_factory.mktemp("browser"))
-    opened.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": RECORDER})
-    yield opened
-    opened.quit()
-
-
 @pytest.fixture
-def visit(browser, tmp_path):
+def visit(browser):
     """Open a page; in the end, no error may stand in the console."""
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    recorder = browser.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": RECORDER}
     )
-    browser.get_log("browser")
 
     def open_page(path):
         browser.get(Path(path).as_uri())
@@ -260,9 +251,8 @@ def visit(browser, tmp_path):
         return browser
 
     yield open_page
-    assert not [
-        entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"
-    ]
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", recorder)
+    assert not errors_in_console(browser)
 
 
 def open_tab(browser, name):

@@ -7,11 +7,11 @@ import base64
 import numpy as np
 import pytest
 
+from helpers.report_pages import embedded, made_up
 from nearworth.report import shown
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report
 from nearworth.report.shown import image_files, image_order, pixels
-from report_pages import embedded, made_up
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -4,8 +4,6 @@ export.
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import time
 from dataclasses import replace
@@ -15,111 +13,15 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
+from helpers.browser import DOWN, ENTER, ESCAPE, RIGHT, UP, Page, errors_in_console, wait
+from helpers.report_pages import made_up
 from nearworth.audit.error_count import ErrorCount
 from nearworth.cli.decisions import apply
-from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows, Suggestions
 from nearworth.report.page import render_report
 from nearworth.tables import InputError
 from nearworth.tables.read import read
 from nearworth.tables.write import write_columns
-from report.test_page import downloaded, launch, wait
-from report_pages import made_up
-
-ENTER, TAB, ESCAPE, DOWN, UP, RIGHT = "\ue007", "\ue004", "\ue00c", "\ue015", "\ue013", "\ue014"
-
-
-class Page:
-    """A page in a browser, by what a person sees and does."""
-
-    def __init__(self, browser, folder, html):
-        self.browser, self.folder = browser, folder
-        (folder / "report.html").write_text(html, encoding="utf-8")
-        for made in [*folder.glob("decisions*"), *folder.glob("review-*")]:
-            made.unlink()
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        browser.get((folder / "report.html").as_uri())
-        browser.execute_script("localStorage.clear()")
-        browser.refresh()
-
-    def all(self, selector):
-        return self.browser.find_elements("css selector", selector)
-
-    def one(self, selector):
-        return self.browser.find_element("css selector", selector)
-
-    def text(self, selector):
-        return " ".join(self.one(selector).text.split())
-
-    def said(self):
-        return self.one("#toast").get_attribute("textContent")
-
-    def click(self, selector):
-        self.one(selector).click()
-
-    def keys(self, text):
-        for key in text:
-            self.browser.switch_to.active_element.send_keys(key)
-
-    def run(self, script):
-        return self.browser.execute_script(f"return {script}")
-
-    def row(self):
-        return int(re.search(r"[Rr]ow ([\d,]+)", self.text(".dhead")).group(1).replace(",", ""))
-
-    def saved(self, kind="csv", name="decisions"):
-        """The decisions that Export writes, by row."""
-        self.click("#export")
-        self.click(f"#{kind}")
-        path = downloaded(self.folder / f"{name}.{kind}")
-        if kind == "json":
-            return {record["row"]: record for record in json.loads(path.read_text())["decisions"]}
-        with open(path, newline="") as file:
-            return {int(record["row"]): record for record in csv.DictReader(file)}
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    opened = launch(tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.quit()
-
-
-@pytest.fixture
-def show(browser, tmp_path):
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
-    )
-    browser.get_log("browser")
-    yield lambda audit, rows, **selection: Page(
-        browser, tmp_path, render_report(audit, rows, selection)
-    )
-    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
-
-
-@pytest.fixture(scope="module")
-def digits():
-    data = noisy_digits()
-    return data, nw.audit_labels(data.X, data.y, 10)
-
-
-@pytest.fixture
-def images(show, digits):
-    data, audit = digits
-    return show(audit, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv"))
-
-
-@pytest.fixture
-def table(show, rng):
-    """Thirty listed rows of three classes, with a number and a word each."""
-    audit = made_up(rng, 200, 30, ["a", "b", "c"])
-    words = np.array(["red", "blue"], dtype=object)[np.arange(200) % 2]
-    return show(
-        audit,
-        Rows(
-            rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200) * 10, "colour": words}
-        ),
-    )
 
 
 def test_a_key_is_the_first_letter_of_the_word_on_its_button(images, digits):
@@ -828,7 +730,7 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
     }
     assert made[120]["found_as"] == "duplicates"
     assert "Duplicates: 6 rows" in page.run("document.getElementById('made').content.textContent")
-    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not errors_in_console(browser)
 
 
 def without_labels(rng, n=6):

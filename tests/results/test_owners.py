@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import defined_values, utility_function
+from helpers.definition import defined_values, utility_function
 from nearworth.results.owners import OwnerValue, OwnerValues
 
 

@@ -13,7 +13,7 @@ paper = pytest.importorskip(
     "paper", reason="benchmarks/paper.py is not part of the source distribution"
 )
 SCRIPT = Path(paper.__file__)
-FOLDER = Path(os.environ.get("NEARWORTH_DATA") or Path(__file__).parents[2] / "shared" / "data")
+FOLDER = Path(os.environ.get("NEARWORTH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 needs_data = pytest.mark.skipif(
     not (FOLDER / "phoneme.npz").is_file(),
     reason=(

@@ -13,6 +13,18 @@ from nearworth.audit.error_count import ErrorCount
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.votes import Voters, rank_weights
 
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "{{ 7 * 7 }}",
+    '"><svg onload=alert(1)>',
+    '=HYPERLINK("http://evil")',
+    "\u2028alert(1)",
+    "<!--<script>",
+    "javascript:alert(1)",
+    "&lt;b&gt;",
+]
+
 
 def made_up(rng, n, n_suspects, labels):
     """An audit of nothing, as large as wanted."""
