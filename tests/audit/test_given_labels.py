@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 import nearworth as nw
-from helpers.noisy_labels import blobs, pick
+from helpers.noisy_labels import blobs, draw_columns
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.noise_model import NoiseModel
 from nearworth.audit.predictions import concentration, judge, predict_given
@@ -33,7 +33,7 @@ def told(right, evidence=None):
 
 def test_probabilities_are_calibrated(rng):
     truth = rng.dirichlet(np.ones(3), 5000)
-    codes = pick(rng, truth)
+    codes = draw_columns(rng, truth)
     blunt, noise = truth**0.3, rng.dirichlet(np.ones(3), 5000)
     found = predict_given([blunt / blunt.sum(axis=1, keepdims=True), noise], codes)
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0)

@@ -8,7 +8,7 @@ from scipy.special import gammaln
 from scipy.stats import betabinom
 
 import nearworth as nw
-from helpers.noisy_labels import drawn
+from helpers.noisy_labels import draw_noisy_labels
 from nearworth.audit import noise_level
 from nearworth.audit.noise_level import LEVELS, label_posterior, level_likelihood
 from nearworth.audit.noise_model import make_features
@@ -213,7 +213,7 @@ def test_one_row_of_each_class_says_little_and_the_right_thing(n_classes, agree)
     ],
 )
 def test_calibrated_whatever_the_level(rng, rates):
-    shares, true, given = drawn(rng, rates=rates)
+    shares, true, given = draw_noisy_labels(rng, rates=rates)
     quality = label_posterior(make_features([shares]), given).quality
     assert abs(quality.mean() - (given == true).mean()) < 0.03
     for low in (0.0, 0.5, 0.9):
@@ -240,7 +240,7 @@ def test_votes_that_lean_are_righted(rng):
 
 @pytest.mark.long
 def test_levels_that_explain_nothing_get_no_weight(rng):
-    shares, true, given = drawn(rng, rates=(0.05, 0.05, 0.05))
+    shares, true, given = draw_noisy_labels(rng, rates=(0.05, 0.05, 0.05))
     posterior = label_posterior(make_features([shares]), given)
     np.testing.assert_allclose(posterior.weights.sum(), 1.0)
     errors = (1.0 - posterior.right).sum(axis=1)
@@ -248,7 +248,7 @@ def test_levels_that_explain_nothing_get_no_weight(rng):
 
 
 def test_probabilities_of_labels_agree_with_those_of_being_right(rng):
-    shares, _, given = drawn(rng, 300)
+    shares, _, given = draw_noisy_labels(rng, 300)
     posterior = label_posterior(make_features([shares]), given)
     np.testing.assert_allclose(posterior.labels.sum(axis=1), 1)
     np.testing.assert_allclose(posterior.evidence.sum(axis=1), 1)

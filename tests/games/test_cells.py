@@ -127,53 +127,43 @@ def test_no_order_exceeds_the_certificate(semivalue, tolerance):
         assert attained.max() > 0.999
 
 
+# Changes of helpers/cells.py that make a certificate too small: what goes wrong, the code, and what
+# stands there instead.
 MUTATIONS = {
-    "the tolerance is forgotten in front": (
-        "self.others(-tolerance))[:-1]",
-        "self.others(0))[:-1]",
-    ),
-    "the tolerance is forgotten behind": (
-        "self.others(tolerance + 1))[:-1]",
-        "self.others(1))[:-1]",
-    ),
-    "the point itself moves less": ("first = self.ranks(-s) + 1", "first = self.ranks() + 1"),
+    "the tolerance is forgotten in front": ("self.others(-tolerance))", "self.others(0))"),
+    "the tolerance is forgotten behind": ("self.others(tolerance + 1))", "self.others(1))"),
+    "the point itself moves less": ("first = self.ranks(-t) + 1", "first = self.ranks() + 1"),
     "fewer matches come behind it": (
-        "self.matches(1) + self.others(-s) + 1)",
-        "self.matches() + self.others(-s) + 1)",
+        "self.matches(1) + self.others(-t) + 1)",
+        "self.matches() + self.others(-t) + 1)",
     ),
-    "what a point loses at least": (
-        "lost_least = _shifted(least, s + 1)",
-        "lost_least = _shifted(least, s)",
+    "a point loses more at least": (
+        "min_lost = _shifted(self._min_taken, t + 1)",
+        "min_lost = _shifted(self._min_taken, t)",
     ),
-    "the highest value of a match": ("- _shifted(least, 1 - s)", "- _shifted(least, -s)"),
-    "the lowest value of a match": ("- _shifted(most, 2 * s + 1)", "- _shifted(most, 2 * s + 2)"),
-    "only matches have an error": (
-        "np.maximum(of_match * some_match, of_other * some_other)",
-        "of_match * some_match",
+    "the highest value of a match": (
+        "- _shifted(self._min_taken, 1 - t)",
+        "- _shifted(self._min_taken, -t)",
     ),
-    "only others have an error": (
-        "np.maximum(of_match * some_match, of_other * some_other)",
-        "of_other * some_other",
+    "the lowest value of a match": (
+        "- _shifted(self._max_taken, 2 * t + 1)",
+        "- _shifted(self._max_taken, 2 * t + 2)",
     ),
+    "only matches have an error": ("error_of_other * has_other", "0.0"),
+    "only others have an error": ("error_of_match * has_match", "0.0"),
     "nothing is pushed back": (
-        "behind = self.ranks(s) - self.ranks()",
-        "behind = 0 * self.ranks()",
+        "n_misplaced = self.ranks(t) - ranks",
+        "n_misplaced = 0 * ranks",
     ),
     "no resolved point falls behind": (
-        "lost_least = np.where(other_near, _shifted(least, s), least)",
-        "lost_least = least",
+        "min_lost = np.where(other_is_near, _shifted(self._min_taken, t), self._min_taken)",
+        "min_lost = self._min_taken",
     ),
-    "no resolved match falls behind": ("match_near,\n", "match_near & False,\n"),
-    "only others are pushed back": ("match_near * pushed", "0.0"),
-    "only matches are pushed back": ("other_near * pushed", "0.0"),
-    "resolved others are exact": (
-        "match_near * pushed + lost - lost_least, other_near",
-        "0.0, other_near",
-    ),
-    "resolved matches are exact": (
-        "lost_least, other_near * pushed + kept - kept_least",
-        "lost_least, 0.0",
-    ),
+    "no resolved match falls behind": ("match_is_near,\n", "match_is_near & False,\n"),
+    "only others are pushed back": ("match_is_near * pushed", "0.0"),
+    "only matches are pushed back": ("other_is_near * pushed", "0.0"),
+    "resolved others are exact": ("match_is_near * pushed + lost - min_lost", "0.0"),
+    "resolved matches are exact": ("other_is_near * pushed + kept - min_kept", "0.0"),
     "resolved points are exact": ("error = np.maximum(error, cells.error_of_resolved(lost))", ""),
     "the cell's own error only": ("np.maximum.accumulate(unresolved[::-1])[::-1]", "unresolved"),
     "losses that increase": ("error[cells.ranks(-tolerance) < weights.loss.argmax()] = np.inf", ""),

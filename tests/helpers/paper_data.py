@@ -1,5 +1,7 @@
-"""The script of the paper's experiment, and its datasets: in $NEARWORTH_DATA or `shared/data`
-beside the repository.
+"""The script of the paper's experiment, and its data sets.
+
+The data sets are in the folder that NEARWORTH_DATA names, or in `shared/data` beside the
+repository.
 """
 
 from __future__ import annotations

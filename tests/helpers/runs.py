@@ -1,11 +1,13 @@
-"""Data, kinds of runs and interruptions that several tests share."""
+"""Data, kinds of runs, interruptions and an executor that several tests share."""
 
 from __future__ import annotations
 
+import pickle
 from concurrent.futures import Executor, Future
 
 import numpy as np
 
+# Parameters of KNNShapley for each kind of run.
 KINDS = {
     "classification": {},
     "with errors": {"standard_errors": True},
@@ -16,58 +18,58 @@ KINDS = {
 
 
 def data(rng, n_train=60, n_val=330):
-    """Small whole numbers: many ties."""
-    return (
-        rng.integers(0, 5, (n_train, 2)),
-        rng.integers(0, 3, n_train),
-        rng.integers(0, 5, (n_val, 2)),
-        rng.integers(0, 3, n_val),
-    )
+    """X, y, X_val and y_val of small whole numbers, so that many distances are tied."""
+    X = rng.integers(0, 5, (n_train, 2))
+    y = rng.integers(0, 3, n_train)
+    X_val = rng.integers(0, 5, (n_val, 2))
+    y_val = rng.integers(0, 3, n_val)
+    return X, y, X_val, y_val
 
 
-def same(a, b):
+def assert_same_valuation(a, b):
+    """Two valuations have the same bits and count the same validation rows."""
     for name in ("values", "standard_errors", "lower", "upper"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert (a.n_val, a.moments.count, a.moments.weight) == (
-        b.n_val,
-        b.moments.count,
-        b.moments.weight,
-    )
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+    assert a.n_val == b.n_val
+    assert a.moments.count == b.moments.count
+    assert a.moments.weight == b.moments.weight
 
 
 class InterruptedByUserError(Exception):
     """What a user's callback raises."""
 
 
-def interrupt_after(points):
-    def progress(done, total):
-        if done >= points:
+def interrupt_after(n_rows):
+    """A callback that stops a run after `n_rows` validation rows."""
+
+    def progress(n_done, n_total):
+        if n_done >= n_rows:
             raise InterruptedByUserError
 
     return progress
 
 
-class Here(Executor):
-    """Works at once, on what a worker would get: a copy through pickle."""
+class InlineExecutor(Executor):
+    """Works at once, in this process, on what a worker would get: a copy through pickle."""
 
     def __init__(self):
-        self.shards = []
+        # Bytes that were sent for each piece of work.
+        self.sent_bytes = []
 
     def submit(self, function, /, *args, **kwargs):
-        import pickle
-
         future = Future()
-        self.shards.append(len(pickle.dumps(args)))
+        sent = pickle.dumps(args)
+        self.sent_bytes.append(len(sent))
         try:
-            future.set_result(
-                pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(args)))))
-            )
+            result = function(*pickle.loads(sent))
+            future.set_result(pickle.loads(pickle.dumps(result)))
         except BaseException as error:
             future.set_exception(error)
         return future
 
 
 def bad_metric(a, b):
+    """The Manhattan distance, but it fails for one pair of rows."""
     if a[0] == 4 and b[0] == 2:
         raise ArithmeticError("four and two")
     return abs(a - b).sum()
