@@ -265,21 +265,23 @@ def test_tiny_numbers_take_the_same_ranks_on_every_path(rng):
 def test_overlapping_runs_give_the_blas_its_threads_back(rng):
     from concurrent.futures import ThreadPoolExecutor
 
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info, threadpool_limits
 
-    def blas():
+    def blas_threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     X, y, X_val, y_val = make(rng, "random", "ten classes")
     est = nw.KNNShapley(5).fit(X, y)
-    before = blas()
-    with ThreadPoolExecutor(4) as pool:
-        list(
-            pool.map(
-                lambda i: est.value(np.tile(X_val, (i, 1)), np.tile(y_val, i)), [1, 9, 3, 14, 2, 5]
-            )
-        )
-    assert blas() == before
+
+    def value_repeated(n_times):
+        est.value(np.tile(X_val, (n_times, 1)), np.tile(y_val, n_times))
+
+    # More than one thread, else nothing could be lost.
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(value_repeated, [1, 9, 3, 14, 2, 5]))
+        assert blas_threads() == before
 
 
 def test_a_thread_that_cannot_start_says_so(rng, monkeypatch):
