@@ -114,7 +114,8 @@ def test_every_folder_opens_with_an_essay_that_names_its_modules(folder):
 
 def test_no_two_modules_or_public_classes_share_a_name():
     """A command in cli/ is named after what it runs, so its module may be too."""
-    classes, modules = {}, {}
+    classes = {}
+    modules = {}
     for path in SOURCE.rglob("*.py"):
         if not path.name.startswith("__") and path.parent.name != "cli":
             modules.setdefault(path.stem, []).append(path)

@@ -105,7 +105,9 @@ def test_a_shard_that_raises_is_named(client):
             raise ArithmeticError("four and two")
         return abs(a - b).sum()
 
-    X, y, X_val = np.zeros((5, 1)) + 2, [0, 1, 0, 1, 0], np.zeros((200, 1))
+    X = np.zeros((5, 1)) + 2
+    y = [0, 1, 0, 1, 0]
+    X_val = np.zeros((200, 1))
     X_val[150] = 4
     est = nw.KNNShapley(metric=bad_metric).fit(X, y)
     with pytest.raises(

@@ -55,7 +55,9 @@ def test_interrupted_and_taken_up(executor, rng, tmp_path):
 
 
 def test_a_shard_that_fails_is_named(executor):
-    X, y, X_val = np.zeros((5, 1)) + 2, [0, 1, 0, 1, 0], np.zeros((200, 1))
+    X = np.zeros((5, 1)) + 2
+    y = [0, 1, 0, 1, 0]
+    X_val = np.zeros((200, 1))
     X_val[150] = 4
     est = nw.KNNShapley(metric=bad_metric).fit(X, y)
     with pytest.raises(

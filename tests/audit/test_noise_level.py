@@ -34,7 +34,8 @@ def drawn_votes(rng, size, confusion, n=3000, scales=(10, 30)):
 def test_without_noise_counts_are_beta_binomial(rng, mean):
     trials = 11
     seen = rng.binomial(trials, rng.beta(2 * mean, 2 * (1 - mean), 500))
-    tally, counts = np.bincount(seen, minlength=trials + 1).astype(float), np.arange(trials + 1)
+    tally = np.bincount(seen, minlength=trials + 1).astype(float)
+    counts = np.arange(trials + 1)
     share = seen.mean() / trials
     choose = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
     found = (
@@ -103,7 +104,8 @@ def test_noise_is_not_taken_for_overlap_of_any_shape(rng, level, size, n):
     "chances", [[0.5], [0.3, 0.7], [0.0, 0.12, 0.9], np.linspace(0.05, 0.6, 30)]
 )
 def test_no_distribution_of_chances_fits_better_than_any_shape(rng, chances):
-    trials, n = 31, 400
+    trials = 31
+    n = 400
     tally = np.bincount(rng.binomial(trials, rng.choice(chances, n)), minlength=trials + 1).astype(
         float
     )

@@ -66,7 +66,8 @@ def test_gradient_with_classes_off_the_level(rng):
 
 def test_cheap_preferences_cost_less_and_go_further(rng):
     shares, _, given = draw_noisy_labels(rng, 300)
-    features, none = make_features([shares]), np.zeros(3)
+    features = make_features([shares])
+    none = np.zeros(3)
     fit = NoiseFit(features, given)
     assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3, price=0.35)
     dear, cheap = (NoiseFit(features, given).model(0.2, none, price) for price in (1.0, 0.35))

@@ -62,7 +62,8 @@ def test_decisions_on_every_table_can_be_applied(command, tmp_path, rng, name, o
     Path("d.json").write_text(json.dumps({"target": data["target"], "decisions": made}))
     code, _, err = command("apply", "d.json", "t.csv", "-o", output)
     assert code == 0, err
-    before, after = read("t.csv").table, read(output).table
+    before = read("t.csv").table
+    after = read(output).table
     n_removed = sum(decision["decision"] == "remove" for decision in made)
     assert after.num_rows == before.num_rows - n_removed
     rest = [name for name in before.column_names if name != "label"]

@@ -227,7 +227,8 @@ def test_decisions_kept_without_their_place_are_read(command, data):
 def test_rows_without_a_label_are_asked_about_once(command, tmp_path, rng):
     columns = flowers(rng)[0]
     right = columns["species"][7], columns["species"][8]
-    columns["species"][7], columns["species"][8] = "", "n/a"
+    columns["species"][7] = ""
+    columns["species"][8] = "n/a"
     write_csv(tmp_path / "t.csv", columns)
     found, err = suspects(command, "t.csv")
     rows = {row["row"]: row for row in found["rows"] if row["status"] == "unlabelled"}

@@ -73,7 +73,8 @@ def test_detect_values_as_value_does(command, tmp_path, rng):
     ):
         assert command("value", *data, *model, "-o", "v.csv", "--force")[0] == 0
         assert command("detect", *data, *model, "--fraction", "1", "-o", "s.csv", "--force")[0] == 0
-        worth, suspects = read("v.csv").table, read("s.csv").table
+        worth = read("v.csv").table
+        suspects = read("s.csv").table
         np.testing.assert_allclose(
             worth["value"].to_numpy()[suspects["row"].to_numpy()], suspects["value"], rtol=1e-9
         )

@@ -69,10 +69,8 @@ def names_of(file):
     link.
     """
     Path("elsewhere").mkdir()
-    symbolic, hard = (
-        Path("elsewhere") / f"symbolic{file.suffix}",
-        Path("elsewhere") / f"hard{file.suffix}",
-    )
+    symbolic = Path("elsewhere") / f"symbolic{file.suffix}"
+    hard = Path("elsewhere") / f"hard{file.suffix}"
     symbolic.symlink_to(file.absolute())
     os.link(file, hard)
     return [

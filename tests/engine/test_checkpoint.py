@@ -172,7 +172,8 @@ def test_a_disk_that_is_really_full(rng, tmp_path):
 def test_a_clock_that_is_set_does_not_matter(jump, rng, tmp_path, monkeypatch):
     """Neither to when a checkpoint is written nor to what is in it."""
     X, y, X_val, y_val = data(rng)
-    written, now = [], [1e9]
+    written = []
+    now = [1e9]
     save = nw.Partial.save
     monkeypatch.setattr(
         nw.Partial, "save", lambda part, path: (written.append(part.n_points), save(part, path))

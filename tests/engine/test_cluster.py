@@ -69,7 +69,8 @@ def test_other_kinds_of_training_data(rng, tmp_path):
 def test_parameters_of_a_metric_are_told_apart(rng):
     """Even where their text is not."""
     X, y, X_val, y_val = data(rng)
-    X, X_val = np.tile(X, 600), np.tile(X_val, 600)
+    X = np.tile(X, 600)
+    X_val = np.tile(X_val, 600)
     for start in (20, 1001):
         w = np.ones(1200)
         w[start // 2 : start // 2 + 100] = 50.0
@@ -82,8 +83,10 @@ def test_parameters_of_a_metric_are_told_apart(rng):
 
 
 def test_large_enough_for_matrix_products(rng):
-    X, y = rng.normal(size=(3000, 5)).astype(np.float32), rng.integers(0, 3, 3000)
-    X_val, y_val = rng.normal(size=(200, 5)), rng.integers(0, 3, 200)
+    X = rng.normal(size=(3000, 5)).astype(np.float32)
+    y = rng.integers(0, 3, 3000)
+    X_val = rng.normal(size=(200, 5))
+    y_val = rng.integers(0, 3, 200)
     est = nw.KNNShapley(3, standard_errors=True).fit(X, y)
     assert est.plan(200).products
     with ThreadPoolExecutor(2) as threads:
@@ -133,7 +136,8 @@ def test_processes(rng, tmp_path):
 
 
 def test_a_shard_that_fails_is_named(rng):
-    X, y = np.zeros((5, 1)) + 2, [0, 1, 0, 1, 0]
+    X = np.zeros((5, 1)) + 2
+    y = [0, 1, 0, 1, 0]
     X_val = np.zeros((200, 1))
     X_val[150] = 4
     est = nw.KNNShapley(metric=bad_metric).fit(X, y)

@@ -19,10 +19,8 @@ def of_definition(
     X, y, owners, Q, q, *, k, utility, semivalue, ties, groups=None, query_groups=None, itself=False
 ):
     """Mean over queries of the values in the game of all owners, with the rows that may vote."""
-    names, codes = (
-        list(dict.fromkeys(owners)),
-        [list(dict.fromkeys(owners)).index(owner) for owner in owners],
-    )
+    names = list(dict.fromkeys(owners))
+    codes = [list(dict.fromkeys(owners)).index(owner) for owner in owners]
     total = np.zeros(len(names))
     for number, (point, label) in enumerate(zip(Q, q, strict=True)):
         distances = ((X - point) ** 2).sum(axis=1).tolist()
@@ -68,11 +66,9 @@ def form(request, monkeypatch):
 def test_values_agree_with_the_definition(rng, form, utility, ties):
     for _ in range(3):
         X, y, owners = make(rng, 10, int(rng.integers(1, 6)))
-        Q, q, k = (
-            rng.integers(0, 3, (3, 2)) + 1000.0,
-            rng.integers(0, 3, 3),
-            int(rng.integers(1, 7)),
-        )
+        Q = rng.integers(0, 3, (3, 2)) + 1000.0
+        q = rng.integers(0, 3, 3)
+        k = int(rng.integers(1, 7))
         for semivalue in ("shapley", "banzhaf", "loo", ("beta", 4, 1), "composite"):
             game = {"k": k, "utility": utility, "semivalue": semivalue, "ties": ties}
             est = nw.KNNShapley(k, utility=utility, semivalue=semivalue, ties=ties).fit(X, y)
@@ -86,7 +82,8 @@ def test_values_agree_with_the_definition(rng, form, utility, ties):
 def test_a_training_set_valued_on_itself_with_and_without_groups(rng, form, utility):
     for _ in range(4):
         X, y, owners = make(rng, 9, 3)
-        groups, k = rng.integers(0, 3, 9), int(rng.integers(1, 5))
+        groups = rng.integers(0, 3, 9)
+        k = int(rng.integers(1, 5))
         game = {
             "k": k,
             "utility": utility,
@@ -133,7 +130,8 @@ def test_many_tied_rows_for_every_number_of_neighbours(rng, form, n_points, firs
     """
     n = 150
     owners = np.searchsorted(first_rows, np.arange(n), side="right")
-    points, y = rng.integers(0, n_points, n).astype(float), rng.integers(0, 2, n)
+    points = rng.integers(0, n_points, n).astype(float)
+    y = rng.integers(0, 2, n)
     semivalues = ("shapley", "banzhaf", "loo", ("beta", 4, 1))
     for k, semivalue in zip((1, n // 2, n - 1, n), semivalues, strict=True):
         est = nw.KNNShapley(k, utility="original", semivalue=semivalue).fit(points[:, None], y)
@@ -158,7 +156,8 @@ def test_thousands_of_tied_rows(rng, form):
 
 
 def test_one_row_per_owner_is_the_plain_formula(rng):
-    X, y = rng.normal(size=(40, 3)), rng.integers(0, 2, 40)
+    X = rng.normal(size=(40, 3))
+    y = rng.integers(0, 2, 40)
     for k in (1, 4, 50):
         est = nw.KNNShapley(k).fit(X, y)
         rows = est.value(X[:7] + 0.1, y[:7])
@@ -167,8 +166,10 @@ def test_one_row_per_owner_is_the_plain_formula(rng):
 
 
 def test_efficiency_symmetry_and_copies(rng):
-    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
-    Q, q = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 2, 60)
+    Q = rng.normal(size=(30, 2))
+    q = rng.integers(0, 2, 30)
     owners = np.repeat(["a", "b", "c"], 20)
     est = nw.KNNShapley(3).fit(X, y)
     assert np.isclose(
@@ -190,12 +191,16 @@ def test_efficiency_symmetry_and_copies(rng):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan", "precomputed"])
 def test_compiled_and_numpy_forms_agree_for_any_metric(rng, monkeypatch, metric):
-    X, y, owners = rng.normal(size=(300, 4)), rng.integers(0, 3, 300), rng.integers(0, 12, 300)
+    X = rng.normal(size=(300, 4))
+    y = rng.integers(0, 3, 300)
+    owners = rng.integers(0, 12, 300)
     X[100:150] = X[:50]  # ties across owners
-    Q, q = rng.normal(size=(20, 4)), rng.integers(0, 3, 20)
+    Q = rng.normal(size=(20, 4))
+    q = rng.integers(0, 3, 20)
     if metric == "precomputed":
         D = np.abs(Q[:, None] - X[None]).sum(axis=2)
-        est, Q = nw.KNNShapley(4, metric=metric, standard_errors=True).fit(None, y), D
+        est = nw.KNNShapley(4, metric=metric, standard_errors=True).fit(None, y)
+        Q = D
     else:
         est = nw.KNNShapley(4, metric=metric, standard_errors=True).fit(X, y)
     compiled = est.value_owners(owners, Q, q)
@@ -207,8 +212,12 @@ def test_compiled_and_numpy_forms_agree_for_any_metric(rng, monkeypatch, metric)
 
 
 def test_standard_errors_are_those_of_single_validation_points(rng):
-    X, y, owners = rng.normal(size=(200, 3)), rng.integers(0, 2, 200), rng.integers(0, 5, 200)
-    Q, q, w = rng.normal(size=(9, 3)), rng.integers(0, 2, 9), rng.random(9)
+    X = rng.normal(size=(200, 3))
+    y = rng.integers(0, 2, 200)
+    owners = rng.integers(0, 5, 200)
+    Q = rng.normal(size=(9, 3))
+    q = rng.integers(0, 2, 9)
+    w = rng.random(9)
     est = nw.KNNShapley(3, standard_errors=True).fit(X, y)
     values = est.value_owners(owners, Q, q, w)
     single = np.array(
@@ -223,8 +232,11 @@ def test_standard_errors_are_those_of_single_validation_points(rng):
 
 
 def test_threads_memory_checkpoints_and_executors_give_the_same_bits(rng, tmp_path):
-    X, y, owners = rng.normal(size=(500, 5)), rng.integers(0, 3, 500), rng.integers(0, 20, 500)
-    Q, q = rng.normal(size=(200, 5)), rng.integers(0, 3, 200)
+    X = rng.normal(size=(500, 5))
+    y = rng.integers(0, 3, 500)
+    owners = rng.integers(0, 20, 500)
+    Q = rng.normal(size=(200, 5))
+    q = rng.integers(0, 3, 200)
     here = found(nw.KNNShapley(5, n_jobs=1).fit(X, y).value_owners(owners, Q, q))
     est = nw.KNNShapley(5, n_jobs=2, max_memory="3MB").fit(X, y)
     np.testing.assert_array_equal(found(est.value_owners(owners, Q, q)), here)
@@ -244,8 +256,11 @@ def test_threads_memory_checkpoints_and_executors_give_the_same_bits(rng, tmp_pa
 
 
 def test_a_given_error_takes_fewer_nodes(rng):
-    X, y, owners = rng.normal(size=(400, 3)), rng.integers(0, 2, 400), rng.permutation(400) % 200
-    Q, q = rng.normal(size=(3, 3)), rng.integers(0, 2, 3)
+    X = rng.normal(size=(400, 3))
+    y = rng.integers(0, 2, 400)
+    owners = rng.permutation(400) % 200
+    Q = rng.normal(size=(3, 3))
+    q = rng.integers(0, 2, 3)
     exact = nw.KNNShapley(4).fit(X, y).value_owners(owners, Q, q)
     rough = nw.KNNShapley(4, max_error=1e-3).fit(X, y).value_owners(owners, Q, q)
     assert np.abs(found(exact) - found(rough)).max() <= 1e-3
@@ -263,7 +278,8 @@ def test_a_given_error_takes_fewer_nodes(rng):
     ],
 )
 def test_what_cannot_be_exact_is_refused(rng, parameters, message):
-    X, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    X = rng.normal(size=(20, 2))
+    y = rng.integers(0, 2, 20)
     with pytest.raises(ValueError, match=message):
         nw.KNNShapley(3, **parameters).fit(X, y).value_owners(np.arange(20) % 3, X, y)
 
@@ -281,7 +297,8 @@ def test_more_neighbours_than_rows_cost_nothing(rng):
 
 
 def test_wrong_owners_are_refused(rng):
-    X, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    X = rng.normal(size=(20, 2))
+    y = rng.integers(0, 2, 20)
     with pytest.raises(ValueError, match="19 entries for 20 rows"):
         nw.KNNShapley(3).fit(X, y).value_owners(np.arange(19), X, y)
     with pytest.raises(TypeError, match="takes no contributions"):
@@ -294,8 +311,10 @@ def test_random_orders_are_unbiased_with_honest_standard_errors(rng):
     """Against exact values: the standard errors of the sampled values cover validation points and
     orders.
     """
-    X, y = rng.normal(size=(120, 3)), rng.integers(0, 3, 120)
-    Q, q = rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
+    X = rng.normal(size=(120, 3))
+    y = rng.integers(0, 3, 120)
+    Q = rng.normal(size=(200, 3))
+    q = rng.integers(0, 3, 200)
     owners = rng.integers(0, 12, 120)
     exact = nw.KNNShapley(3).fit(X, y).value_owners(owners, Q, q)
     sampled = nw.KNNShapley(3, random_state=0).fit(X, y).value_owners(owners, Q, q, n_orders=8)
@@ -314,8 +333,11 @@ def test_random_orders_are_unbiased_with_honest_standard_errors(rng):
 
 def test_equal_validation_rows_get_orders_of_their_own(rng):
     """The standard error takes them for independent: with the same orders for all it would be 0."""
-    X, y, owners = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.integers(0, 12, 60)
-    Q, q = np.repeat([[0.1, 0.2]], 200, axis=0), np.zeros(200, dtype=int)
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 3, 60)
+    owners = rng.integers(0, 12, 60)
+    Q = np.repeat([[0.1, 0.2]], 200, axis=0)
+    q = np.zeros(200, dtype=int)
     est = nw.KNNShapley(3).fit(X, y)
     exact = est.value_owners(owners, Q, q)
     sampled = est.value_owners(owners, Q, q, n_orders=2)
@@ -324,11 +346,12 @@ def test_equal_validation_rows_get_orders_of_their_own(rng):
 
 
 def test_random_orders_are_the_same_in_any_part_of_a_run(rng, tmp_path):
-    X, y, owners = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.integers(0, 12, 60)
-    Q, q = (
-        np.repeat(rng.normal(size=(50, 2)), 4, axis=0),
-        np.repeat(rng.integers(0, 3, 50), 4),
-    )  # 200: four leaves
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 3, 60)
+    owners = rng.integers(0, 12, 60)
+    # 200: four leaves.
+    Q = np.repeat(rng.normal(size=(50, 2)), 4, axis=0)
+    q = np.repeat(rng.integers(0, 3, 50), 4)
     est = nw.KNNShapley(3, random_state=5, n_jobs=1).fit(X, y)
     for rows in ((Q, q), (None, None)):
         here = list(est.value_owners(owners, *rows, n_orders=2).values())
@@ -353,8 +376,11 @@ def test_orders_go_by_the_position_in_the_whole_run(rng):
     """Sums over two parts of the validation points are those of one run; a part of a part keeps its
     positions.
     """
-    X, y, owners = rng.normal(size=(30, 2)), rng.integers(0, 3, 30), rng.integers(0, 6, 30)
-    Q, q = np.repeat([[0.1, 0.2]], 128, axis=0), np.zeros(128, dtype=int)
+    X = rng.normal(size=(30, 2))
+    y = rng.integers(0, 3, 30)
+    owners = rng.integers(0, 6, 30)
+    Q = np.repeat([[0.1, 0.2]], 128, axis=0)
+    q = np.zeros(128, dtype=int)
     est = nw.KNNShapley(3).fit(X, y)
     rule = owner_rule(owners, 6, est.get_params(), n_orders=1)
 
@@ -373,7 +399,8 @@ def test_orders_go_by_the_position_in_the_whole_run(rng):
 
 def test_very_many_owners_are_sampled_and_it_is_said(rng, monkeypatch):
     monkeypatch.setattr("nearworth.engine.owner_rules.MOST_OWNERS", 20)
-    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 2, 60)
     est = nw.KNNShapley(3, utility="original").fit(X, y)
     with pytest.warns(UserWarning, match="30 owners are too many for exact values"):
         owners = est.value_owners(np.arange(60) % 30)
@@ -389,7 +416,8 @@ def test_very_many_owners_are_sampled_and_it_is_said(rng, monkeypatch):
 
 
 def test_the_plan_of_owners(rng):
-    X, y = rng.normal(size=(500, 3)), rng.integers(0, 3, 500)
+    X = rng.normal(size=(500, 3))
+    y = rng.integers(0, 3, 500)
     plan = nw.KNNShapley(3).fit(X, y).plan(1000, owner_of_row=np.arange(500) % 40)
     assert "40 owners as players" in str(plan)
     assert plan.seconds > 0

@@ -18,7 +18,8 @@ from helpers.runs import (
 
 
 def data(rng, n_train=1500, n_val=1800):
-    X, X_val = rng.normal(size=(n_train, 6)), rng.normal(size=(n_val, 6))
+    X = rng.normal(size=(n_train, 6))
+    X_val = rng.normal(size=(n_val, 6))
     return X, rng.integers(0, 3, n_train), X_val, rng.integers(0, 3, n_val)
 
 

@@ -36,7 +36,9 @@ def small_case(rng, tolerance, semivalue):
     """Up to seven points in cells with every admissible order of theirs, behind some whose order is
     certain.
     """
-    n, certain, n_cells = int(rng.integers(2, 8)), int(rng.integers(0, 12)), int(rng.integers(1, 7))
+    n = int(rng.integers(2, 8))
+    certain = int(rng.integers(0, 12))
+    n_cells = int(rng.integers(1, 7))
     weights = rank_weights(Presence.of(semivalue), certain + n, int(rng.integers(1, 4)))
     gap = tolerance + 1
     cell = np.concatenate(
@@ -68,7 +70,8 @@ def check_all_orders(module, tolerance, semivalue, n_cases, seed=0):
 
     The error of resolved points has a bound of its own, which others often hide.
     """
-    rng, attained = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    attained = []
     for _ in range(n_cases):
         cell, u, n_cells, weights, orders = small_case(rng, tolerance, semivalue)
         values = module.cell_values(*counted(cell, u, n_cells), weights, tolerance)
@@ -223,7 +226,8 @@ def test_adversarial_keys_come_close(labels, rng):
     """Distances at the far end of the key error, matches one way and others the other: a large
     share of it.
     """
-    n, n_cells = 3000, 400
+    n = 3000
+    n_cells = 400
     weights = rank_weights(Presence.of("shapley"), n, 5)
     keys = np.sort(rng.random(n))
     u = {
@@ -231,7 +235,8 @@ def test_adversarial_keys_come_close(labels, rng):
         "alternating": np.arange(n) % 2 == 0,
         "rare": rng.random(n) < 0.05,
     }[labels]
-    u, cell = u.astype(float), np.floor(keys * n_cells).astype(int)
+    u = u.astype(float)
+    cell = np.floor(keys * n_cells).astype(int)
     values = cells.cell_values(*counted(cell, u, n_cells), weights)
     for cut in (20, 100, 300):
         shares = []
@@ -283,7 +288,8 @@ def test_values_are_those_of_ties_and_empty_cells_change_nothing(rng):
 
 def test_the_cut_keeps_the_promise(rng):
     weights = rank_weights(Presence(), 20_000, 5)
-    cell, u = np.sort(rng.integers(0, 2000, 20_000)), rng.random(20_000) < 0.3
+    cell = np.sort(rng.integers(0, 2000, 20_000))
+    u = rng.random(20_000) < 0.3
     values = cells.cell_values(*counted(cell, u, 2000), weights)
     cuts = [values.first_cut(error) for error in (1.0, 1e-4, 1e-5, 1e-6, 0.0)]
     assert cuts == sorted(cuts)
@@ -306,8 +312,11 @@ def test_nothing_need_be_resolved_where_order_does_not_matter():
 
 def scanned(matches, others, weights, max_error):
     """The compiled scan: cut, lost, error, values."""
-    n, worth = len(matches), weights.worth
-    match, other, result = np.full(n, np.nan), np.full(n, np.nan), np.zeros(2)
+    n = len(matches)
+    worth = weights.worth
+    match = np.full(n, np.nan)
+    other = np.full(n, np.nan)
+    result = np.zeros(2)
     tables = np.append(0.0, np.cumsum(worth)), np.concatenate([worth[:1], worth, [np.nan]])
     counts = matches.astype(np.uint32), others.astype(np.uint32)
     certain = int(weights.loss.argmax())

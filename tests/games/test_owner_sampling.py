@@ -24,21 +24,24 @@ from nearworth.games.owner_game import (
 @pytest.mark.parametrize("utility", ["soft", "original"])
 def test_each_order_gives_what_owners_add_to_those_before_them(rng, utility):
     for _ in range(20):
-        n, n_owners, k = int(rng.integers(1, 9)), 4, int(rng.integers(1, 6))
-        owners, labels = (
-            rng.integers(0, n_owners, n),
-            rng.integers(0, 2, n),
-        )  # some owners may have no row
+        n = int(rng.integers(1, 9))
+        n_owners = 4
+        k = int(rng.integers(1, 6))
+        # Some owners may have no row.
+        owners = rng.integers(0, n_owners, n)
+        labels = rng.integers(0, 2, n)
         game = utility_function(
             "classification", utility, list(range(n)), labels.tolist(), 1, k, 3, "index"
         )
         for order in permutations(range(n_owners)):
-            expected, there = np.zeros(n_owners), set()
+            expected = np.zeros(n_owners)
+            there = set()
             for owner in order:
                 before = game(tuple(sorted(there)))
                 there |= set(np.flatnonzero(owners == owner).tolist())
                 expected[owner] = game(tuple(sorted(there))) - before
-            arrivals, values = np.argsort(order) / n_owners, np.zeros(n_owners)
+            arrivals = np.argsort(order) / n_owners
+            values = np.zeros(n_owners)
             add_votes(values, owners, labels / k, arrivals, k)
             if utility == "soft":
                 counts = (
@@ -53,9 +56,14 @@ def test_rows_beyond_the_first_look_are_seen(rng):
     """Many rows, of which the far ones are looked at in larger parts: against a plain walk through
     all rows.
     """
-    n, n_owners, k = 3000, 40, 5
-    owners, votes, arrivals = rng.integers(0, n_owners, n), rng.random(n), rng.random(n_owners)
-    expected, nearer = np.zeros(n_owners), []
+    n = 3000
+    n_owners = 40
+    k = 5
+    owners = rng.integers(0, n_owners, n)
+    votes = rng.random(n)
+    arrivals = rng.random(n_owners)
+    expected = np.zeros(n_owners)
+    nearer = []
     for owner, vote in zip(owners.tolist(), votes, strict=True):
         before = sorted(nearer)[:k]
         if len(before) < k or arrivals[owner] < before[-1]:
@@ -71,8 +79,11 @@ def test_rows_beyond_the_first_look_are_seen(rng):
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("n_classes", [None, 3])
 def test_means_over_orders_come_near_to_exact_values(rng, tied, n_classes):
-    n, n_owners, k = 14, 6, 4
-    owners, gains = rng.integers(0, n_owners, n), rng.integers(0, 2, n).astype(float)
+    n = 14
+    n_owners = 6
+    k = 4
+    owners = rng.integers(0, n_owners, n)
+    gains = rng.integers(0, 2, n).astype(float)
     first = rng.random(n) < (0.5 if tied else 1.0)
     first[0] = True
     nodes = Nodes.of(Presence.of("shapley"), n_owners)
@@ -90,12 +101,12 @@ def test_means_over_orders_come_near_to_exact_values(rng, tied, n_classes):
 
 
 def test_the_variance_falls_as_the_number_of_orders_rises(rng):
-    n, n_owners, k = 60, 20, 3
-    owners, gains, first = (
-        rng.integers(0, n_owners, n),
-        rng.integers(0, 2, n).astype(float),
-        np.ones(n, dtype=bool),
-    )
+    n = 60
+    n_owners = 20
+    k = 3
+    owners = rng.integers(0, n_owners, n)
+    gains = rng.integers(0, 2, n).astype(float)
+    first = np.ones(n, dtype=bool)
     about = {"n_owners": n_owners, "n_neighbors": k, "n_classes": None}
 
     def variance(n_orders):

@@ -31,7 +31,8 @@ BAD = [
 
 
 def titanic(rng):
-    sex, kind = rng.choice(["male", "female"], N), rng.integers(1, 4, N)
+    sex = rng.choice(["male", "female"], N)
+    kind = rng.integers(1, 4, N)
     survived = np.where(rng.random(N) < np.where(sex == "female", 0.9, 0.1), "yes", "no")
     return {
         "": np.arange(N),
@@ -193,7 +194,8 @@ CSVS = {
 
 def in_other_formats(rng, folder):
     """Paths of tables that are no plain CSV."""
-    y, vectors = np.arange(N) % 2, rng.normal(size=(N, 8))
+    y = np.arange(N) % 2
+    vectors = rng.normal(size=(N, 8))
     write_csv(folder / "german.csv", german(rng), delimiter=";")
     (folder / "german.csv").write_bytes((folder / "german.csv").read_text().encode("cp1252"))
     lists = [None, *(vectors + y[:, None]).tolist()[1:]]

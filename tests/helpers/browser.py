@@ -89,7 +89,8 @@ class Page:
     """A page in a browser, by what a person sees and does."""
 
     def __init__(self, browser, folder, html):
-        self.browser, self.folder = browser, folder
+        self.browser = browser
+        self.folder = folder
         (folder / "report.html").write_text(html, encoding="utf-8")
         for made in [*folder.glob("decisions*"), *folder.glob("review-*")]:
             made.unlink()

@@ -20,7 +20,8 @@ def problems(page):
     axe = pytest.importorskip(
         "axe_core_python.selenium", reason="axe-core-python is not installed"
     ).Axe()
-    found, tabs = [], page.all("[role=tab]")
+    found = []
+    tabs = page.all("[role=tab]")
     for number in range(len(tabs)):
         page.all("[role=tab]")[number].click()
         page.browser.execute_script(
@@ -59,7 +60,8 @@ def test_axe_finds_nothing_in_a_page_of_cells(table):
 @pytest.mark.usefixtures("unguarded")
 def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):
     X = rng.normal(size=(200, 6))
-    X[3], X[7] = X[2], 40.0
+    X[3] = X[2]
+    X[7] = 40.0
     scan = nw.scan(X, (X[:, 0] > 0).astype(int))
     from nearworth.report.content import Rows
 
@@ -94,8 +96,10 @@ def test_two_fingers_zoom_the_map(show, rng):
     page.click("#tab-map")
     canvas = page.one(".mapbox canvas")
     drawn = lambda: page.browser.execute_script("return arguments[0].toDataURL()", canvas)  # noqa: E731
-    whole, box = drawn(), canvas.rect
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    whole = drawn()
+    box = canvas.rect
+    x = box["x"] + box["width"] / 2
+    y = box["y"] + box["height"] / 2
 
     def touch(kind, *gaps):
         points = [{"x": x + gap, "y": y, "id": i} for i, gap in enumerate(gaps)]

@@ -80,7 +80,8 @@ def test_thumbnails_take_a_few_megabytes_of_a_page_however_many_rows_there_are()
 
 
 def test_images_stay_below_the_folder(tmp_path):
-    inside, outside = tmp_path / "data", tmp_path / "elsewhere"
+    inside = tmp_path / "data"
+    outside = tmp_path / "elsewhere"
     for folder in (inside, outside, inside / "more"):
         folder.mkdir()
         (folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")

@@ -104,10 +104,8 @@ def test_json_is_inert():
 def test_large_reports_stay_small(rng):
     """100,000 rows and 2,000 suspects, with texts of 2,000 characters or with twenty columns."""
     audit = made_up(rng, 100_000, 2_000, [f"class {i}" for i in range(10)])
-    X, words = (
-        rng.normal(size=(100_000, 20)),
-        np.array(["alpha", "beta", "gamma", "delta", "of", "and"], dtype=object),
-    )
+    X = rng.normal(size=(100_000, 20))
+    words = np.array(["alpha", "beta", "gamma", "delta", "of", "and"], dtype=object)
     texts = [" ".join(words[rng.integers(0, 6, 420)])[:2_000] for _ in range(200)]
     prose = {
         "said": np.array(

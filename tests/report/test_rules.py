@@ -59,7 +59,8 @@ def test_a_key_is_the_first_letter_of_the_word_on_its_button(images, digits):
 def test_content_first_and_the_row_beside_its_neighbour(images, digits):
     _, audit = digits
     row = int(audit.suspects()[0])
-    given, suggested = audit.given[row], audit.suggested[row]
+    given = audit.given[row]
+    suggested = audit.suggested[row]
     assert images.text(".verdict") == f"Labelled {given} \N{EN DASH} looks like {suggested}"
     near = audit.nearest(row)
     count = sum(n.label == suggested for n in near)
@@ -278,10 +279,8 @@ def test_many_classes(show, rng):
     assert not page.all(".matrix")
     pairs = page.all(".cols > .card:last-child tbody tr")
     assert len(pairs) == 20
-    given, suggested = (
-        page.text(".cols > .card:last-child tbody th"),
-        page.text(".cols > .card:last-child tbody td"),
-    )
+    given = page.text(".cols > .card:last-child tbody th")
+    suggested = page.text(".cols > .card:last-child tbody td")
     pairs[0].find_element("css selector", "button").click()
     assert {item.text.split("\n")[0] for item in page.all(".item .labels")} == {
         f"{given}→{suggested}"
@@ -366,7 +365,9 @@ def test_the_sample_is_judged_blind_and_its_range_is_the_headline(images):
     assert images.text("#headline").endswith("look wrong.")
     images.keys("d")
     assert images.text("#sample") == "Go on: 20 of 100 reviewed"
-    low, high = 0.0088 * 1198, 0.2361 * 1198  # Wilson: 1 of 20
+    # Wilson: 1 of 20.
+    low = 0.0088 * 1198
+    high = 0.2361 * 1198
     assert (
         images.text("#headline")
         == f"Between {int(low)} and {int(high) + 1} of 1,198 labels are wrong."
@@ -544,7 +545,8 @@ def test_on_a_phone_list_and_row_are_two_screens(table):
         "document.getElementById('item-1').click()"
     )  # it is drawn anew when the size has settled
     assert seen() == (False, True)
-    solid, page = table.one("#actions .solid").rect, table.one("#actions").rect
+    solid = table.one("#actions .solid").rect
+    page = table.one("#actions").rect
     assert solid["width"] > 0.9 * page["width"]
     table.click("[data-keep=keep]")
     assert seen() == (False, True)
@@ -613,7 +615,8 @@ def test_a_browser_without_memory_says_so(table):
 def test_without_scripts_the_list_is_readable(table):
     table.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     table.browser.refresh()
-    lines, tools = table.all(".plainly tbody tr"), table.one(".tools")
+    lines = table.all(".plainly tbody tr")
+    tools = table.one(".tools")
     assert len(lines) == 30
     assert lines[0].is_displayed()
     assert not tools.is_displayed()
@@ -679,7 +682,8 @@ def test_exported_ids_are_checked(show, tmp_path, digits):
     page.keys("c")
     for kind in ("csv", "json"):
         page.saved(kind)
-        made, out = tmp_path / f"decisions.{kind}", tmp_path / f"{kind}.csv"
+        made = tmp_path / f"decisions.{kind}"
+        out = tmp_path / f"{kind}.csv"
         with pytest.raises(InputError, match=f"row {first} should have the id .=digit {first},"):
             apply_decisions(made, tmp_path / "turned.csv", out)
         apply_decisions(made, tmp_path / "train.csv", out)
@@ -735,7 +739,8 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
 
 def without_labels(rng, n=6):
     """Rows without a label, which look like the second class."""
-    near, suggested = rng.integers(0, 200, (n, 10)), np.array(["b"] * n, dtype=object)
+    near = rng.integers(0, 200, (n, 10))
+    suggested = np.array(["b"] * n, dtype=object)
     return Suggestions(
         np.arange(200, 200 + n), suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10))
     )
@@ -822,7 +827,8 @@ def test_a_large_matrix_has_all_the_room(show, rng):
         made_up(rng, 520, 60, [chr(65 + i) for i in range(26)]), Rows(rng.normal(size=(520, 2)))
     )
     page.click("#tab-classes")
-    matrix, box = page.one(".matrix").rect, page.one(".cols > .card:last-child").rect
+    matrix = page.one(".matrix").rect
+    box = page.one(".cols > .card:last-child").rect
     assert matrix["width"] <= box["width"]
     assert box["y"] < page.one(".cols > .card:first-child").rect["y"]
 
