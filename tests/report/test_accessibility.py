@@ -87,8 +87,11 @@ def test_two_fingers_zoom_the_map(show, rng):
     page = show(made_up(rng, 200, 30, ["a", "b"]), Rows(rng.normal(size=(200, 3))))
     page.click("#tab-map")
     canvas = page.one(".mapbox canvas")
-    drawn = lambda: page.browser.execute_script("return arguments[0].toDataURL()", canvas)  # noqa: E731
-    whole = drawn()
+
+    def picture():
+        return page.browser.execute_script("return arguments[0].toDataURL()", canvas)
+
+    whole = picture()
     box = canvas.rect
     x = box["x"] + box["width"] / 2
     y = box["y"] + box["height"] / 2
@@ -104,6 +107,6 @@ def test_two_fingers_zoom_the_map(show, rng):
     for gap in (40, 60, 80):
         touch("touchMove", -gap, gap)
     touch("touchEnd")
-    assert drawn() != whole
+    assert picture() != whole
     canvas.send_keys("0")
-    assert drawn() == whole
+    assert picture() == whole
