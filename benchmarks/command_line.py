@@ -123,9 +123,9 @@ def report_cost(folder: Path) -> None:
     sys.path.insert(0, str(ROOT / "tests"))
     from selenium import webdriver
 
+    from helpers.report_pages import made_up
     from nearworth.report.content import Rows
     from nearworth.report.page import render_report
-    from report_pages import made_up
 
     rng = np.random.default_rng(0)
     audit = made_up(rng, REPORT_ROWS, REPORT_SUSPECTS, [f"class {i}" for i in range(10)])

@@ -6,7 +6,7 @@
  * tie, and the largest error of any point is known as if the next cell were the last resolved one.
  * The scan stops where that error would exceed what is asked for: everything nearer is to be
  * resolved. The error depends on counts alone, so no point is resolved in vain and no query is done
- * twice. tests/cells.py has the same in numpy.
+ * twice. tests/helpers/cells.py has the same in numpy.
  *
  * worth[l] is c_l for ranks 0..N+1 (worth[0] = worth[1], worth[N+1] is read, not used), total[l] =
  * c_1 + ... + c_l. */

@@ -1,5 +1,6 @@
-"""Shared fixtures. Every random test draws from `rng`; set NEARWORTH_TEST_SEED to try other
-data.
+"""Shared fixtures. Every random test draws from `rng`.
+
+The environment variable NEARWORTH_TEST_SEED gives the tests other random data.
 """
 
 from __future__ import annotations
@@ -11,15 +12,25 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from helpers.browser import launch, save_downloads_in
+
 settings.register_profile("nearworth", deadline=None, print_blob=True)
 settings.load_profile("nearworth")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """Give the BLAS of each test process one thread, before the processes start.
+
+    The processes share the cores. OpenBLAS waits busily for its threads, so that one page of the
+    documentation took 80 s of processor time instead of 3 s.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
-    """A generator of its own for each test, the same in every run unless another seed is asked
-    for.
-    """
+    """A generator for one test. Its numbers are the same in every run with the same seed."""
     seed = int(os.environ.get("NEARWORTH_TEST_SEED", "0"))
     return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
 
@@ -38,3 +49,24 @@ def command(capfd, tmp_path, monkeypatch):
         return left.value.code or 0, out, err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """One browser for all tests of a process, because it takes a second to start."""
+    opened = launch(tmp_path_factory.mktemp("chromium"))
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture
+def browser(chromium, tmp_path):
+    """The browser with a tab for one test: no emulation, no log and no download of another test."""
+    first_tab = chromium.current_window_handle
+    chromium.switch_to.new_window("tab")
+    save_downloads_in(chromium, tmp_path)
+    for log in ("browser", "performance"):
+        chromium.get_log(log)
+    yield chromium
+    chromium.close()
+    chromium.switch_to.window(first_tab)

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-import cells
-from definition import defined_values, utility_of_owners
-from extreme import (
+from helpers import cells
+from helpers.definition import defined_values, utility_of_owners
+from helpers.extreme import (
     TRIPLES,
     check_distances,
     check_ranks,
@@ -116,7 +116,8 @@ def rows(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
 @contextmanager
 def numpy_forms() -> Iterator[None]:
     """As if there were no library."""
-    compiled, native.library = native.library, lambda: None
+    compiled = native.library
+    native.library = lambda: None
     try:
         yield
     finally:
@@ -151,7 +152,8 @@ def product_roundings(rng):
 
 @case
 def product_space(rng):
-    n, width = size(rng), size(rng)
+    n = size(rng)
+    width = size(rng)
 
     def check(result, arrays):
         assert n * width <= result < (n + 16) * (width + 100)
@@ -162,17 +164,17 @@ def product_space(rng):
 @case
 def product_qkeys(rng):
     """Some rows of any type, in any order, to any places or one after the other."""
-    n, n_queries, width, extra = (
-        size(rng, least=1),
-        size(rng, 65, least=1),
-        size(rng, 600),
-        size(rng, 33),
-    )
-    points, factors = rows(rng, n, width), rng.normal(size=(n_queries, width))
+    n = size(rng, least=1)
+    n_queries = size(rng, 65, least=1)
+    width = size(rng, 600)
+    extra = size(rng, 33)
+    points = rows(rng, n, width)
+    factors = rng.normal(size=(n_queries, width))
     centre = numbers(rng, width).astype(np.float32).astype(np.float64)
     some = rng.integers(0, n, size(rng)).astype(np.int32)
     places = rng.permutation(len(some) + extra)[: len(some)].astype(np.int32)
-    centred, single = points[some].astype(np.float64) - centre, bool(rng.integers(2))
+    centred = points[some].astype(np.float64) - centre
+    single = bool(rng.integers(2))
     largest = np.abs(factors) @ np.abs(centred.T)
     norms = (
         rng.normal(size=n) * largest.max(initial=1.0) * 10.0 ** rng.integers(-2, 3)
@@ -204,7 +206,8 @@ def product_qkeys(rng):
 
     given = places
     if rng.integers(2):
-        given, places = None, np.arange(len(some))
+        given = None
+        places = np.arange(len(some))
     return Case(
         [points, some, given, norms, centre, factors, scales, offsets, single, scratch, before],
         check,
@@ -238,27 +241,26 @@ def classify_block(rng):
     """Rough qkeys within their tolerance give the bits that exact ones do, and the values of the
     formula, ties averaged or not; certified values are as near as they say.
     """
-    n, n_queries, n_classes = (
-        size(rng, least=2),
-        int(rng.choice([1, size(rng, 17)])),
-        int(rng.choice([1, 2, 3, 30])),
-    )
+    n = size(rng, least=2)
+    n_queries = int(rng.choice([1, size(rng, 17)]))
+    n_classes = int(rng.choice([1, 2, 3, 30]))
     classes = np.sort(rng.integers(0, n_classes, n))
     counts = np.bincount(classes, minlength=n_classes)
-    row_of, excluded = rng.permutation(n).astype(np.int32), some_excluded(rng, n_queries, n)
+    row_of = rng.permutation(n).astype(np.int32)
+    excluded = some_excluded(rng, n_queries, n)
     keys = rng.integers(0, rng.choice([1, 2, 5, 20, 100, 10**5]), (n_queries, n))  # by row
-    noise, spacing = int(rng.choice([0, 1, 100, 2**18])), int(rng.choice([1, 50, 2**10]))
+    noise = int(rng.choice([0, 1, 100, 2**18]))
+    spacing = int(rng.choice([1, 50, 2**10]))
     qkeys = np.zeros((n_queries, n + 3), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
     labels = rng.integers(-1, n_classes, n_queries).astype(np.int32)
     n_cells = int(rng.choice([64, 256]))
     scratch = Space((native.call("classify_scratch", n, n_cells),), np.uint8, scratch=True)
     weights = ClassificationGame(n - excluded.shape[1], size(rng, least=1), n_classes).weights
-    worth, loss = (
-        np.concatenate([weights.worth[:1], weights.worth, [0.0]]),
-        np.append(0.0, weights.loss),
-    )
-    given, max_error = keys.astype(np.float64), float(rng.choice([0.0, 1e-6, 1e-2]))
+    worth = np.concatenate([weights.worth[:1], weights.worth, [0.0]])
+    loss = np.append(0.0, weights.loss)
+    given = keys.astype(np.float64)
+    max_error = float(rng.choice([0.0, 1e-6, 1e-2]))
     before = rng.random(n)
     source = (
         (given, None)
@@ -285,7 +287,9 @@ def classify_block(rng):
 
     def by_formula():
         for query, (label, constants) in enumerate(zip(labels, common[2], strict=True)):
-            values, there = np.zeros(n), np.setdiff1d(np.arange(n), excluded[query])  # by position
+            # By position.
+            values = np.zeros(n)
+            there = np.setdiff1d(np.arange(n), excluded[query])
             order = there[np.lexsort((row_of[there], keys[query, row_of[there]]))]
             first = np.append(True, by_index | (np.diff(keys[query, row_of[order]]) != 0))[
                 : len(order)
@@ -318,11 +322,11 @@ def classify_block(rng):
 @case
 def mark_votes(rng):
     """Rough qkeys decide outside their tolerance, exact keys within it."""
-    n, n_queries, n_labels = size(rng, least=1), size(rng, 33), int(rng.integers(1, 4))
-    keys, noise = (
-        rng.integers(0, rng.choice([1, 5, 10**5]), (n_queries, n)),
-        int(rng.choice([0, 1, 1000])),
-    )
+    n = size(rng, least=1)
+    n_queries = size(rng, 33)
+    n_labels = int(rng.integers(1, 4))
+    keys = rng.integers(0, rng.choice([1, 5, 10**5]), (n_queries, n))
+    noise = int(rng.choice([0, 1, 1000]))
     largest = int(rng.integers(-1, keys.max(initial=0) + 2))
     qkeys = (keys * 7 + rng.integers(-noise, noise + 1, keys.shape)).astype(np.int32)
     labels, of_query = (
@@ -337,7 +341,8 @@ def mark_votes(rng):
     results = Space((n_queries, n), np.uint8), Space((n_queries, 2), np.int64)
 
     def check(result, arrays):
-        inside, matches = keys <= largest, labels == of_query[:, None]
+        inside = keys <= largest
+        matches = labels == of_query[:, None]
         np.put_along_axis(inside, excluded, False, axis=1)
         np.testing.assert_array_equal(arrays["marks"], np.where(inside, np.where(matches, 1, 2), 0))
         expected = np.stack([inside.sum(axis=1), (inside & matches).sum(axis=1)], axis=1)
@@ -351,12 +356,11 @@ def mark_votes(rng):
 
 @case
 def add_votes(rng):
-    n, n_queries = size(rng), size(rng, 33)
-    marks, worth, total = (
-        rng.integers(0, 3, (n_queries, n)),
-        numbers(rng, (n_queries, 2)),
-        numbers(rng, n),
-    )
+    n = size(rng)
+    n_queries = size(rng, 33)
+    marks = rng.integers(0, 3, (n_queries, n))
+    worth = numbers(rng, (n_queries, 2))
+    total = numbers(rng, n)
     expected = total.copy()
     for mark, (of_match, of_other) in zip(marks, worth, strict=True):
         expected += np.array([0.0, of_match, of_other])[mark]
@@ -372,7 +376,9 @@ def add_votes(rng):
 
 @case
 def owners_space(rng):
-    k, n_owners, n_nodes = size(rng, 33, least=1), size(rng, 65, least=1), size(rng, 33, least=1)
+    k = size(rng, 33, least=1)
+    n_owners = size(rng, 65, least=1)
+    n_nodes = size(rng, 33, least=1)
 
     def check(result, arrays):
         assert result > 2 * (k + n_owners) * k * n_nodes
@@ -390,7 +396,9 @@ def value_owners(rng):
 
 def case_of_mixed_owners(rng):
     """Few neighbours: values are those of the form in numpy."""
-    n_owners, n_queries, k = size(rng, 9, least=1), size(rng, 3), int(rng.choice([1, 2, 3, 7]))
+    n_owners = size(rng, 9, least=1)
+    n_queries = size(rng, 3)
+    k = int(rng.choice([1, 2, 3, 7]))
     owners = np.sort(
         np.append(np.arange(n_owners), rng.integers(0, n_owners, size(rng, 33)))
     )  # by position
@@ -412,11 +420,9 @@ def case_of_tied_owners(rng):
     """All rows tied, or on few points, K from 1 to all of them, owners from one row to nearly all:
     values are those of the definition, in exact fractions of counts.
     """
-    n, n_owners, n_queries = (
-        size(rng, 257, least=100),
-        int(rng.integers(2, 5)),
-        int(rng.integers(1, 3)),
-    )
+    n = size(rng, 257, least=100)
+    n_owners = int(rng.integers(2, 5))
+    n_queries = int(rng.integers(1, 3))
     k = int(rng.choice([1, n // 2, n - 1, n, rng.integers(1, n + 1)]))
     n_small = int(
         rng.choice([n_owners - 1, rng.integers(1, n_owners)])
@@ -448,16 +454,16 @@ def owners_case(rng, owners, keys, by_index, k, nodes, values_of):
     and matches.
     """
     (n_queries, n), n_owners = keys.shape, nodes.n_owners
-    row_of, excluded = rng.permutation(n).astype(np.int32), some_excluded(rng, n_queries, n)
+    row_of = rng.permutation(n).astype(np.int32)
+    excluded = some_excluded(rng, n_queries, n)
     owner_of = np.empty(n, np.int32)
     owner_of[row_of] = owners
-    noise, spacing = int(rng.choice([0, 1, 100])), int(rng.choice([1, 50, 2**10]))
+    noise = int(rng.choice([0, 1, 100]))
+    spacing = int(rng.choice([1, 50, 2**10]))
     qkeys = np.zeros((n_queries, n + 3), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
-    classes, labels = (
-        rng.integers(0, 2, n).astype(np.int32),
-        rng.integers(-1, 2, n_queries).astype(np.int32),
-    )
+    classes = rng.integers(0, 2, n).astype(np.int32)
+    labels = rng.integers(-1, 2, n_queries).astype(np.int32)
     source = (
         (keys, None)
         if rng.integers(2)
@@ -502,7 +508,8 @@ def owners_case(rng, owners, keys, by_index, k, nodes, values_of):
 
 @case
 def certified_cut(rng):
-    n, n_cells = size(rng, least=1), size(rng, least=1)
+    n = size(rng, least=1)
+    n_cells = size(rng, least=1)
     counts = np.zeros((2, n_cells), np.uint32)
     np.add.at(
         counts,
@@ -513,10 +520,8 @@ def certified_cut(rng):
         1,
     )
     matches, others = counts
-    weights, max_error = (
-        rank_weights(Presence(), n, size(rng, least=1)),
-        float(10.0 ** rng.uniform(-9, 0)),
-    )
+    weights = rank_weights(Presence(), n, size(rng, least=1))
+    max_error = float(10.0 ** rng.uniform(-9, 0))
     tables = (
         np.append(0.0, np.cumsum(weights.worth)),
         np.concatenate([weights.worth[:1], weights.worth, [np.nan]]),
@@ -524,10 +529,8 @@ def certified_cut(rng):
     out = np.zeros(n_cells), np.zeros(n_cells), Space((2,))
 
     def check(cut, arrays):
-        values, some = (
-            cells.cell_values(matches.astype(int), others.astype(int), weights),
-            slice(cut, n_cells),
-        )
+        values = cells.cell_values(matches.astype(int), others.astype(int), weights)
+        some = slice(cut, n_cells)
         assert values.first_cut(max_error + 1e-14) <= cut <= values.first_cut(max_error - 1e-14)
         for found, expected, count in (
             (arrays["of_match"], values.match, matches),
@@ -545,11 +548,10 @@ def certified_cut(rng):
 
 @case
 def hash_numbers(rng):
-    n, start = size(rng), size(rng)
-    keys, values = (
-        rng.integers(0, 2**64, (2, features.BLOCK), dtype=np.uint64),
-        rows(rng, n, 1)[:, 0],
-    )
+    n = size(rng)
+    start = size(rng)
+    keys = rng.integers(0, 2**64, (2, features.BLOCK), dtype=np.uint64)
+    values = rows(rng, n, 1)[:, 0]
     start += int(rng.integers(0, 2)) * (features.BLOCK - n // 2)  # across the border of two blocks
     sums = rng.integers(0, 2**64, ((start + n) // features.BLOCK + 1, 2), dtype=np.uint64)
 
@@ -568,12 +570,12 @@ def hash_numbers(rng):
 @case
 def listed_pairs(rng):
     """Rows that are not there give infinity."""
-    n, width, shape = size(rng, least=1), size(rng, 129), (size(rng, 33), size(rng, 65))
-    queries, points, product = (
-        numbers(rng, (shape[0], width)),
-        rows(rng, n, width),
-        bool(rng.integers(2)),
-    )
+    n = size(rng, least=1)
+    width = size(rng, 129)
+    shape = (size(rng, 33), size(rng, 65))
+    queries = numbers(rng, (shape[0], width))
+    points = rows(rng, n, width)
+    product = bool(rng.integers(2))
     some = rng.integers(-1, n + 1, shape).astype(np.int32)
 
     def check(result, arrays):
@@ -591,12 +593,13 @@ def listed_pairs(rng):
 @case
 def all_pairs(rng):
     """Some columns of the output, rows long and short, queries few and many."""
-    n, width, first, more = size(rng), size(rng, 600), size(rng, 9), size(rng, 9)
-    queries, points, product = (
-        numbers(rng, (size(rng, 129), width)),
-        rows(rng, n, width),
-        bool(rng.integers(2)),
-    )
+    n = size(rng)
+    width = size(rng, 600)
+    first = size(rng, 9)
+    more = size(rng, 9)
+    queries = numbers(rng, (size(rng, 129), width))
+    points = rows(rng, n, width)
+    product = bool(rng.integers(2))
     out = np.full((len(queries), first + n + more), -5.0)
 
     def check(result, arrays):
@@ -610,7 +613,8 @@ def all_pairs(rng):
 
 @case
 def sparse_distances(rng):
-    width, power = size(rng, least=1), int(rng.integers(1, 3))
+    width = size(rng, least=1)
+    power = int(rng.integers(1, 3))
     sides = [sparse_rows(rng, size(rng, 65, least=1), width) for _ in range(2)]
     parts = [
         part
@@ -636,15 +640,18 @@ def sparse_rows(rng: np.random.Generator, n: int, width: int) -> scipy.sparse.cs
 @case
 def nearest_lists(rng):
     """Rough qkeys within their tolerance give the lists of exact keys."""
-    n, n_queries, k, first = size(rng, least=1), size(rng, 33), size(rng, 65, least=1), size(rng)
-    row_of, least = rng.permutation(n).astype(np.int32), int(rng.integers(1, k + 1))
-    noise, spacing = int(rng.choice([0, 1, 1000])), int(rng.choice([1, 50]))
+    n = size(rng, least=1)
+    n_queries = size(rng, 33)
+    k = size(rng, 65, least=1)
+    first = size(rng)
+    row_of = rng.permutation(n).astype(np.int32)
+    least = int(rng.integers(1, k + 1))
+    noise = int(rng.choice([0, 1, 1000]))
+    spacing = int(rng.choice([1, 50]))
     keys = rng.integers(0, rng.choice([1, 5, 10**5]), (n_queries, n))  # by row
-    source, exact, hashed = (
-        [None, None, keys.astype(np.float64), None],
-        keys.astype(np.float64),
-        bool(rng.integers(2)),
-    )
+    source = [None, None, keys.astype(np.float64), None]
+    exact = keys.astype(np.float64)
+    hashed = bool(rng.integers(2))
     if rng.integers(2):
         source = [None, None, None, lambda query, rows, out: np.copyto(out, exact[query, rows])]
     if n_queries and rng.integers(
@@ -652,13 +659,12 @@ def nearest_lists(rng):
     ):  # every query is the origin, so all have the keys of the first
         keys[:] = keys[0]
         points = np.sqrt(keys[0].astype(np.float64))[:, None]
-        source, exact = (
-            [np.zeros((n_queries, 1)), points, None, None],
-            np.repeat(points.T**2, n_queries, axis=0),
-        )
+        source = [np.zeros((n_queries, 1)), points, None, None]
+        exact = np.repeat(points.T**2, n_queries, axis=0)
     qkeys = np.zeros((n_queries, n + 3), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape)
-    tolerances, excluded = np.full(n_queries, 2 * noise, np.int32), some_excluded(rng, n_queries, n)
+    tolerances = np.full(n_queries, 2 * noise, np.int32)
+    excluded = some_excluded(rng, n_queries, n)
     lists = Space((n_queries, k), np.int32), Space((n_queries, k))
     scratch = Space((n,), np.int32, scratch=True), Space((n,), scratch=True)
 
@@ -673,13 +679,8 @@ def nearest_lists(rng):
             listed = np.sort(exact[q, others])
             before = np.count_nonzero(listed < listed[k]) if len(near) > k else k
             near = near[: before if before >= least else k]
-            (
-                expected.found.rows[first + q, : len(near)],
-                expected.found.keys[first + q, : len(near)],
-            ) = (
-                near,
-                exact[q, near],
-            )
+            expected.found.rows[first + q, : len(near)] = near
+            expected.found.keys[first + q, : len(near)] = exact[q, near]
         np.testing.assert_array_equal(arrays["rows"], expected.found.rows[first:])
         np.testing.assert_array_equal(arrays["keys"], expected.found.keys[first:])
 
@@ -694,18 +695,18 @@ def nearest_lists(rng):
 
 @case
 def value_regression(rng):
-    n, n_queries = size(rng, least=2), int(rng.choice([1, size(rng, 17)]))
+    n = size(rng, least=2)
+    n_queries = int(rng.choice([1, size(rng, 17)]))
     excluded = some_excluded(rng, n_queries, n)
-    utility, ties = str(rng.choice(["soft", "original"])), str(rng.choice(["average", "index"]))
+    utility = str(rng.choice(["soft", "original"]))
+    ties = str(rng.choice(["average", "index"]))
     game = RegressionGame(n - excluded.shape[1], size(rng, least=1), utility)
     keys = numbers(rng, (n_queries, n)) * rng.choice([1.0, 0.0, 1e-300, 1e300])
     keys[rng.random(keys.shape) < 0.05] = rng.choice([0.0, -0.0, np.inf])
     np.put_along_axis(keys, excluded, np.nan, axis=1)
-    targets, query_targets, weights = (
-        rng.normal(size=n),
-        rng.normal(size=n_queries),
-        rng.random(n_queries),
-    )
+    targets = rng.normal(size=n)
+    query_targets = rng.normal(size=n_queries)
+    weights = rng.random(n_queries)
     before = rng.random(n)
     scratch = [
         Space((n,), kind, scratch=True) for kind in (np.uint64, np.uint64, np.int32, np.uint8)
@@ -722,7 +723,8 @@ def value_regression(rng):
             expected[q, order] = game.values(
                 targets[None, order], query_targets[q : q + 1], blocks_of
             )[0]
-        found, expected = arrays["total"] - before, weights @ expected
+        found = arrays["total"] - before
+        expected = weights @ expected
         np.testing.assert_allclose(
             found, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max(initial=0.0))
         )
@@ -750,7 +752,9 @@ def run_once(name: str, made: Case, fill: int) -> tuple[Any, dict[str, np.ndarra
     """Call it with memory that held `fill`; the result, and arrays that were written to, scratch
     aside.
     """
-    given, watched, written = [], [], {}
+    given = []
+    watched = []
+    written = {}
     for parameter, argument in zip(native.DECLARED[name].parameters, made.arguments, strict=True):
         if isinstance(argument, Space):
             before = np.full(
@@ -799,7 +803,9 @@ def valuation(rng: np.random.Generator) -> None:
     """
     import nearworth as nw
 
-    n, n_val, width = size(rng, least=1), size(rng, 65, least=1), size(rng, 33, least=1)
+    n = size(rng, least=1)
+    n_val = size(rng, 65, least=1)
+    width = size(rng, 33, least=1)
     X, X_val = (
         some % 100 if some.dtype.kind in "iu" else some
         for some in (rows(rng, n, width), rows(rng, n_val, width))
@@ -852,9 +858,12 @@ def distances_of_all_sizes(rng: np.random.Generator) -> None:
     Training rows and queries have tiny numbers, both or one of them, or numbers that differ in the
     last bit.
     """
-    n, n_queries, width = size(rng, 17, least=1), size(rng, 3, least=1), size(rng, 9, least=1)
+    n = size(rng, 17, least=1)
+    n_queries = size(rng, 3, least=1)
+    width = size(rng, 9, least=1)
     numbers_of_both = numbers_of_all_sizes(rng, (n + n_queries, width))
-    X, queries = numbers_of_both[:n], numbers_of_both[n:]
+    X = numbers_of_both[:n]
+    queries = numbers_of_both[n:]
     without_tiny = int(rng.integers(4))
     if without_tiny:
         some = X if without_tiny == 1 else queries
@@ -881,9 +890,11 @@ def votes_within_a_radius(rng: np.random.Generator) -> None:
     metric = str(rng.choice(["euclidean", "sqeuclidean", "cosine", "manhattan", "nan_euclidean"]))
     a, b, c = TRIPLES[int(rng.integers(len(TRIPLES)))]
     scale = 2.0 ** int(rng.choice([-1060, -600, -30, -1, 0, 3, 400]))
-    query, radius = np.zeros((1, 2)), c * scale
+    query = np.zeros((1, 2))
+    radius = c * scale
     if metric == "cosine":
-        query[0, 0], radius = rng.choice([1.0, 0.3, 7.0]), 1 - a / c
+        query[0, 0] = rng.choice([1.0, 0.3, 7.0])
+        radius = 1 - a / c
         scale *= rng.choice([1.0, 0.1, 1 / 3]) if abs(np.log2(scale)) < 500 else 1.0
     elif metric == "manhattan":
         radius = (a + b) * scale
@@ -925,7 +936,8 @@ def main() -> None:
     options = parser.parse_args()
     assert native.available(), "there is no compiled library"
     names = [options.only] if options.only else [*MAKERS, *WHOLE]
-    start, seed = time.monotonic(), options.seed
+    start = time.monotonic()
+    seed = options.seed
     while time.monotonic() - start < options.seconds and seed - options.seed < options.cases:
         for name in names:
             rng = np.random.default_rng(seed)

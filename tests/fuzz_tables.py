@@ -39,7 +39,8 @@ from nearworth.tables.read import read
 SECONDS = 60  # for one case, by far more than any needs
 MEMORY = 6 * 2**30
 DAMAGED = 0.75  # share of the cases
-ID, LABEL = "id", "label"
+ID = "id"
+LABEL = "label"
 FORMULA = "=1+2"
 WORDS = [
     "cat",
@@ -449,7 +450,8 @@ def run_cases(seed, first, n_cases, only=None):
 
 def failures(seed, first, n_cases, only=None):
     """Which cases fail, and how; run by as many children as die."""
-    found, end = {}, first + n_cases
+    found = {}
+    end = first + n_cases
     while first < end:
         command = [sys.executable, __file__, "--child", "--seed", str(seed), "--first", str(first)]
         command += [] if only is None else ["--only", only]

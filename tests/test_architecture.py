@@ -1,4 +1,4 @@
-"""The parts know each other only as the design allows, and each folder says what is in it."""
+"""Folders import each other only as the design allows, and each has a map of its modules."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 import nearworth
 
 SOURCE = Path(nearworth.__file__).parent
-# Part -> what it may import from the package, itself aside. An arrow never points to a part further
-# down.
+# Folders, and the folders they may import. A folder never imports one that is further down.
 ARROWS = {
     "_common": "",
     "inputs": "_common",
@@ -27,19 +26,18 @@ ARROWS = {
     "audit": "_common inputs games neighbors results engine root tables report",
     "cli": "_common inputs games neighbors results engine root tables report audit",
 }
+# Optional libraries, and the one module that imports each.
 OPTIONAL = {
     "faiss": "faiss_search",
     "distributed": "value",
     "zarr": "sources",
     "openpyxl": "read",
     "dp_accounting": "rules",
-}  # library -> the one module that imports it
+}
 
 
 def part_of(path: Path) -> str:
-    """A folder, or "root" for the modules beside them; __main__ and __init__ only name the
-    others.
-    """
+    """The folder of a module, or "root" for a module beside the folders."""
     first = path.relative_to(SOURCE).parts[0]
     return first if (SOURCE / first).is_dir() else "root"
 
@@ -114,7 +112,8 @@ def test_every_folder_opens_with_an_essay_that_names_its_modules(folder):
 
 def test_no_two_modules_or_public_classes_share_a_name():
     """A command in cli/ is named after what it runs, so its module may be too."""
-    classes, modules = {}, {}
+    classes = {}
+    modules = {}
     for path in SOURCE.rglob("*.py"):
         if not path.name.startswith("__") and path.parent.name != "cli":
             modules.setdefault(path.stem, []).append(path)
@@ -214,3 +213,25 @@ def test_constructors_of_many_fields_take_keywords():
                 "kw_only=True" in ast.unparse(d) for d in node.decorator_list
             )
             assert len(fields) <= 6 or keywords, f"{path.relative_to(SOURCE)}: {node.name}"
+
+
+def test_no_test_module_imports_another():
+    """What they share is in tests/helpers/ or in a conftest.py, so each file can be read alone."""
+    tests = Path(__file__).parent
+    test_modules = {path.stem for path in tests.rglob("test_*.py")} | {"conftest"}
+    for path in tests.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            imported = {alias.name for alias in node.names}
+            if isinstance(node, ast.ImportFrom):
+                imported |= set(node.module.split("."))
+            shared = test_modules & {part for name in imported for part in name.split(".")}
+            assert not shared, f"{path.relative_to(tests)} imports {sorted(shared)}"
+
+
+def test_the_essay_of_the_helpers_names_each_of_them():
+    folder = Path(__file__).parent / "helpers"
+    essay = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    named = {line.split()[1].rstrip(":") for line in essay.splitlines() if line.startswith("- ")}
+    assert named == {path.name for path in folder.glob("*.py")} - {"__init__.py"}

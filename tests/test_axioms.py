@@ -14,13 +14,12 @@ UTILITIES = ("soft", "original")
 
 def blobs(rng, n, n_val, task, dimensions=3):
     """Overlapping classes, some duplicated rows, a few ties."""
-    X, X_val = rng.normal(size=(n, dimensions)), rng.normal(size=(n_val, dimensions))
+    X = rng.normal(size=(n, dimensions))
+    X_val = rng.normal(size=(n_val, dimensions))
     X[n // 2 :: 7] = np.round(X[n // 2 :: 7], 1)
     X[1 : n // 5 : 3] = X[0 : n // 5 - 1 : 3][: len(X[1 : n // 5 : 3])]
-    target, target_val = (
-        X[:, 0] + 0.5 * rng.normal(size=n),
-        X_val[:, 0] + 0.5 * rng.normal(size=n_val),
-    )
+    target = X[:, 0] + 0.5 * rng.normal(size=n)
+    target_val = X_val[:, 0] + 0.5 * rng.normal(size=n_val)
     if task == "regression":
         return X, 3 + target, X_val, 3 + target_val
     return X, np.digitize(target, [-0.5, 0.5]), X_val, np.digitize(target_val, [-0.5, 0.5])
@@ -75,7 +74,8 @@ def _orders(rng, n):
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", ("beta", 4, 1), "loo"])
 def test_symmetry_identical_rows_with_identical_labels(task, semivalue, n, rng):
     X, y, X_val, y_val = blobs(rng, n, 5, task)
-    X[n // 2 :], y[n // 2 :] = X[: n // 2], y[: n // 2]
+    X[n // 2 :] = X[: n // 2]
+    y[n // 2 :] = y[: n // 2]
     order = rng.permutation(n)
     values = np.empty(n)
     values[order] = nw.knn_shapley(
@@ -87,7 +87,8 @@ def test_symmetry_identical_rows_with_identical_labels(task, semivalue, n, rng):
 @pytest.mark.parametrize("task", TASKS)
 def test_symmetry_in_self_valuation(task, rng):
     X, y, _, _ = blobs(rng, 400, 5, task)
-    X[200:], y[200:] = X[:200], y[:200]
+    X[200:] = X[:200]
+    y[200:] = y[:200]
     order = rng.permutation(400)
     v = nw.KNNShapley(5, task=task, standard_errors=True).fit(X[order], y[order]).value()
     back = np.argsort(order)
@@ -99,8 +100,10 @@ def test_null_player_original_utility(rng):
     """A label that no validation point has, on the farthest points, changes nothing: it is worth
     exactly 0.
     """
-    X, X_val = rng.normal(size=(2_000, 2)), rng.normal(size=(20, 2))
-    y, y_val = rng.integers(0, 2, 2_000), rng.integers(0, 2, 20)
+    X = rng.normal(size=(2_000, 2))
+    X_val = rng.normal(size=(20, 2))
+    y = rng.integers(0, 2, 2_000)
+    y_val = rng.integers(0, 2, 20)
     X[-50:] += 1e4
     y[-50:] = 7
     values = nw.knn_shapley(X, y, X_val, y_val, 5, utility="original")
@@ -131,7 +134,8 @@ def test_linearity_in_the_validation_set(task, rng):
 def test_input_order_does_not_matter(task, n, rng):
     X, y, X_val, y_val = blobs(rng, n, 10, task)
     values = nw.knn_shapley(X, y, X_val, y_val, 5, task=task)
-    order, order_val = rng.permutation(n), rng.permutation(10)
+    order = rng.permutation(n)
+    order_val = rng.permutation(10)
     shuffled = np.empty(n)
     shuffled[order] = nw.knn_shapley(
         X[order], y[order], X_val[order_val], y_val[order_val], 5, task=task
@@ -142,7 +146,9 @@ def test_input_order_does_not_matter(task, n, rng):
 def test_soft_and_original_differ_by_a_class_constant(rng):
     """Corollary B of the formulas, which explains the paper's whole comparison."""
     X, y, X_val, y_val = blobs(rng, 2_000, 90, "classification")
-    n, k, c = 2_000, 7, 3
+    n = 2_000
+    k = 7
+    c = 3
     difference = nw.knn_shapley(X, y, X_val, y_val, k) - nw.knn_shapley(
         X, y, X_val, y_val, k, utility="original"
     )

@@ -29,7 +29,8 @@ def results():
     def timing(wall, measured_on=None):
         return Timing(wall, cpu=wall / 2, runs=3, peak_mb=100.0, measured_on=measured_on)
 
-    far, near = Agreement(1.0, 0.5, 0.5, 0.5, 0.4), Agreement(1.0, 1e-9, 1e-9, 1e-9, 1.0)
+    far = Agreement(1.0, 0.5, 0.5, 0.5, 0.4)
+    near = Agreement(1.0, 1e-9, 1e-9, 1e-9, 1.0)
     rows = (
         Row(
             "nearworth",
@@ -128,7 +129,8 @@ def test_the_best_of_two_runs_is_kept_for_the_same_versions_only(results):
     from dataclasses import replace
 
     old = results.rows[0]
-    one, every = old.one_core, old.all_cores
+    one = old.one_core
+    every = old.all_cores
     now = {
         "one_core": replace(one, wall=one.wall * 3, cpu=one.cpu / 3),
         "all_cores": replace(every, measured_on=4),

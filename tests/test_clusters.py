@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 import nearworth as nw
+from helpers.runs import InterruptedByUserError, assert_same_valuation, data, interrupt_after
 from nearworth.cli import main
-from runs import InterruptedByUserError, data, interrupt_after, same
 
 dask = pytest.importorskip("distributed")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]
@@ -92,7 +92,7 @@ def test_accidents_do_not_show(accident, client, rng):
     est.progress = at_first(lambda: ACCIDENTS[accident](workers))
     valuation = est.value(X_val, y_val, executor=client)
     assert est.progress.acted
-    same(
+    assert_same_valuation(
         valuation,
         nw.KNNShapley(3, metric="manhattan", standard_errors=True).fit(X, y).value(X_val, y_val),
     )
@@ -105,7 +105,9 @@ def test_a_shard_that_raises_is_named(client):
             raise ArithmeticError("four and two")
         return abs(a - b).sum()
 
-    X, y, X_val = np.zeros((5, 1)) + 2, [0, 1, 0, 1, 0], np.zeros((200, 1))
+    X = np.zeros((5, 1)) + 2
+    y = [0, 1, 0, 1, 0]
+    X_val = np.zeros((200, 1))
     X_val[150] = 4
     est = nw.KNNShapley(metric=bad_metric).fit(X, y)
     with pytest.raises(
@@ -124,7 +126,9 @@ def test_a_client_that_goes_away(cluster, rng, tmp_path):
     with dask.Client(cluster) as client:
         valuation = slow_estimator(X, y).value(X_val, y_val, executor=client, checkpoint=tmp_path)
     assert 64 <= valuation.resumed < 1300
-    same(valuation, nw.KNNShapley(3, metric="manhattan").fit(X, y).value(X_val, y_val))
+    assert_same_valuation(
+        valuation, nw.KNNShapley(3, metric="manhattan").fit(X, y).value(X_val, y_val)
+    )
 
 
 def free_port():
@@ -177,7 +181,9 @@ def test_a_scheduler_that_is_restarted(rng, tmp_path):
     ):
         valuation = slow_estimator(X, y).value(X_val, y_val, executor=client, checkpoint=tmp_path)
     assert 64 <= valuation.resumed < 1300
-    same(valuation, nw.KNNShapley(3, metric="manhattan").fit(X, y).value(X_val, y_val))
+    assert_same_valuation(
+        valuation, nw.KNNShapley(3, metric="manhattan").fit(X, y).value(X_val, y_val)
+    )
 
 
 @pytest.fixture

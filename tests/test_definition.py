@@ -144,7 +144,8 @@ def test_regression(subset, soft, original):
 
 def test_tied_points_are_averaged_over_the_ways_to_choose():
     # One slot left, three tied points of which two match: two thirds of a vote.
-    distances, labels = [0, 5, 5, 5], ["b", "a", "a", "b"]
+    distances = [0, 5, 5, 5]
+    labels = ["b", "a", "a", "b"]
     value = knn_utility((0, 1, 2, 3), distances, labels, "a", n_neighbors=2, n_classes=2)
     assert value == Fraction(1, 2) * Fraction(2, 3)
     # Squared errors are averaged, not predictions: the mean of 0 and 4, not the square of the mean.

@@ -83,7 +83,8 @@ def test_examples_with_other_packages(page, package, tmp_path, monkeypatch):
     run(page, blocks(page, package))
 
 
-CHECKER, FLAGS = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+CHECKER = doctest.OutputChecker()
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run(page: Path, examples: list[Block]) -> None:

@@ -157,7 +157,8 @@ def test_index_of_a_frame_does_not_matter(iris):
 
 
 def test_many_training_rows_in_the_validation_set_are_warned_of(rng):
-    X, y = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
+    X = rng.normal(size=(100, 3))
+    y = rng.integers(0, 2, 100)
     est = nw.KNNShapley().fit(X, y)
     others = rng.normal(size=(70, 3))
     est.value(np.concatenate([X[:20], others]), np.zeros(90, dtype=int))  # few

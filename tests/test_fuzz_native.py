@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import fuzz_native
+from helpers.variants import variants_here
 from nearworth._common import native
-from variants import variants_here
 
 ROOT = Path(__file__).parents[1]
 SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Werror"]

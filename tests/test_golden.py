@@ -36,7 +36,8 @@ def test_the_numbers_are_those_recorded(name, tmp_path):
         pytest.importorskip(
             "paper", reason="benchmarks/paper.py is not part of the source distribution"
         )
-    found, expected = compute(name, tmp_path), STORED[name]
+    found = compute(name, tmp_path)
+    expected = STORED[name]
     wrong = {array: "not there any more" for array in expected if array not in found}
     wrong |= {array: "not recorded" for array in found if array not in expected}
     wrong |= {
@@ -128,7 +129,8 @@ def test_the_same_bits_however_the_work_is_done(kind, way, tmp_path):
     expected = make().fit(*data[:2]).value(*data[2:])
     found = WAYS[way](make, *data, tmp_path)
     for array in ("values", "standard_errors", "lower", "upper"):
-        one, other = getattr(expected, array), getattr(found, array)
+        one = getattr(expected, array)
+        other = getattr(found, array)
         assert one.tobytes() == other.tobytes(), (
             f"configuration {kind!r}, way {way!r}, array {array!r}: other bits"
         )

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import defined_values, rank_space_values, utility_function
+from helpers.definition import defined_values, rank_space_values, utility_function
 
 
 def printed_theorem_1(u, k):
@@ -75,7 +75,8 @@ def test_the_efficiency_axiom_needs_the_utility_of_nothing():
     other.
     """
     values = nw.knn_shapley([[0], [1], [2]], [1, 0, 1], [[0]], [1], 2)
-    everything, nothing = 1 / 2, 1 / 2
+    everything = 1 / 2
+    nothing = 1 / 2
     assert values.sum() == pytest.approx(everything - nothing, abs=1e-15)
     assert list(nw.exact_shapley(lambda subset: 7, 3)) == [
         0,
@@ -89,7 +90,8 @@ def printed_theorem_5(y, y_test, k):
     - 2.
     """
     n = len(y)
-    before, squares = sum(y[:-1]), sum(value**2 for value in y[:-1])
+    before = sum(y[:-1])
+    squares = sum(value**2 for value in y[:-1])
     star = Fraction(0)
     for j in range(1, k):
         pairs = Fraction(j * (j - 1), (n - 1) * (n - 2)) * before**2
@@ -153,7 +155,8 @@ def published_threshold_values(u, n_train, n_classes):
     """Wang et al. 2023, from the matches of the rows within the threshold and the number of all
     rows.
     """
-    n, values = len(u), []
+    n = len(u)
+    values = []
     chances = sum(
         (1 - Fraction(comb(n_train - 1 - j, n), comb(n_train, n))) / (j + 1) for j in range(n_train)
     )
@@ -167,7 +170,8 @@ def published_threshold_values(u, n_train, n_classes):
 def test_published_threshold_values_are_ours():
     for n, outside in product(range(1, 6), range(1, 5)):
         for u in product((0, 1), repeat=n):
-            X, y = [[0.5]] * n + [[9.0]] * outside, [*u, *[1] * outside]
+            X = [[0.5]] * n + [[9.0]] * outside
+            y = [*u, *[1] * outside]
             found = nw.knn_shapley(X, y, [[0.0]], [1], radius=1.0, n_classes=3)
             expected = published_threshold_values(u, n + outside, 3) + [0] * outside
             np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=0, atol=1e-14)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from paper_data import FOLDER, needs_data, paper
+from helpers.paper_data import FOLDER, needs_data, paper
 
 load = paper.load
 COMPLETE = (
@@ -69,7 +69,8 @@ def test_local_files_are_what_they_should_be(name):
 @needs_data
 def test_tables_come_balanced_unless_asked_otherwise(monkeypatch):
     monkeypatch.setenv("NEARWORTH_DATA", str(FOLDER))
-    raw, dataset = load("phoneme", balance=False), load("phoneme")
+    raw = load("phoneme", balance=False)
+    dataset = load("phoneme")
     assert (raw.balanced, dataset.balanced) == (False, True)
     assert np.bincount(raw.y).tolist() == [3818, 1586]
     assert np.bincount(dataset.y).tolist() == [3818, 3818]

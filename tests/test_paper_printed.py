@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from paper_data import FOLDER, paper
+from helpers.paper_data import FOLDER, paper
 
 
 @pytest.mark.skipif(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from paper_data import paper
+from helpers.paper_data import paper
 
 
 def _dataset(name, X, y, X_test=None, y_test=None):
@@ -58,11 +58,10 @@ def test_rows_keep_their_labels_and_are_standardised(rng, protocol):
 
 
 def test_images_are_equally_many_of_each_class(rng):
-    y, y_test = rng.integers(0, 10, 6_000), rng.integers(0, 10, 3_000)
-    X, X_test = (
-        rng.integers(0, 256, (6_000, 4), dtype=np.uint8),
-        rng.integers(0, 256, (3_000, 4), dtype=np.uint8),
-    )
+    y = rng.integers(0, 10, 6_000)
+    y_test = rng.integers(0, 10, 3_000)
+    X = rng.integers(0, 256, (6_000, 4), dtype=np.uint8)
+    X_test = rng.integers(0, 256, (3_000, 4), dtype=np.uint8)
     split = paper.make_split(_dataset("mnist", X, y, X_test, y_test))
     assert np.bincount(split.y_val).tolist() == [200] * 10
     assert split.X.dtype == np.float32

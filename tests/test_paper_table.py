@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from paper_data import FOLDER, SCRIPT, needs_data, paper
+from helpers.paper_data import FOLDER, SCRIPT, needs_data, paper
 
 TABLES = ("fraud", "creditcard", "click", "phoneme", "wind", "pol", "cpu", "2dplanes")
 

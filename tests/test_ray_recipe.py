@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from runs import KINDS, InterruptedByUserError, bad_metric, data, interrupt_after, same
+from helpers.runs import (
+    KINDS,
+    InterruptedByUserError,
+    assert_same_valuation,
+    bad_metric,
+    data,
+    interrupt_after,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -33,7 +40,7 @@ def executor():
 def test_the_same_bits(kind, executor, rng):
     X, y, X_val, y_val = data(rng, n_val=700)
     est = nw.KNNShapley(3, **KINDS[kind]).fit(X, y)
-    same(est.value(X_val, y_val, executor=executor), est.value(X_val, y_val))
+    assert_same_valuation(est.value(X_val, y_val, executor=executor), est.value(X_val, y_val))
 
 
 def test_interrupted_and_taken_up(executor, rng, tmp_path):
@@ -44,11 +51,13 @@ def test_interrupted_and_taken_up(executor, rng, tmp_path):
     est.progress = None
     valuation = est.value(X_val, y_val, executor=executor, checkpoint=tmp_path)
     assert 300 <= valuation.resumed < 1500
-    same(valuation, est.value(X_val, y_val))
+    assert_same_valuation(valuation, est.value(X_val, y_val))
 
 
 def test_a_shard_that_fails_is_named(executor):
-    X, y, X_val = np.zeros((5, 1)) + 2, [0, 1, 0, 1, 0], np.zeros((200, 1))
+    X = np.zeros((5, 1)) + 2
+    y = [0, 1, 0, 1, 0]
+    X_val = np.zeros((200, 1))
     X_val[150] = 4
     est = nw.KNNShapley(metric=bad_metric).fit(X, y)
     with pytest.raises(
@@ -75,7 +84,7 @@ def test_a_killed_worker_is_replaced(executor, rng):
             killed.append(done)
 
     est.progress = kill
-    same(est.value(X_val, y_val, executor=executor), expected)
+    assert_same_valuation(est.value(X_val, y_val, executor=executor), expected)
     assert killed
     assert executor.submit(os.getpid).result() != doomed
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import nearworth as nw
-from definition import SEMIVALUES, defined_values, nearest_sets
+from helpers.definition import SEMIVALUES, defined_values, nearest_sets
 
 ALL = (*SEMIVALUES, "composite")
 
@@ -38,11 +38,16 @@ def by_definition(scores, gains, k, semivalue, ties="average", sources=None):
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_values_agree_with_the_definition(rng, semivalue, ties):
     for _ in range(10):
-        n, k = 7, int(rng.integers(1, 9))
-        run, qrels, expected = {}, {}, np.zeros(n)
+        n = 7
+        k = int(rng.integers(1, 9))
+        run = {}
+        qrels = {}
+        expected = np.zeros(n)
         for query in "abc":
-            scores, gains = rng.integers(0, 9, n).tolist(), (rng.integers(-4, 9, n) / 4).tolist()
-            run[query], qrels[query] = dict(enumerate(scores)), dict(enumerate(gains))
+            scores = rng.integers(0, 9, n).tolist()
+            gains = (rng.integers(-4, 9, n) / 4).tolist()
+            run[query] = dict(enumerate(scores))
+            qrels[query] = dict(enumerate(gains))
             expected += by_definition(scores, gains, k, semivalue, ties) / 3
         found = nw.value_retrieval(run, qrels, k, semivalue, ties=ties)
         assert found.error_bound == 0.0
@@ -54,7 +59,8 @@ def test_values_agree_with_the_definition(rng, semivalue, ties):
 def test_short_lists_have_certified_ends(rng, semivalue):
     """Relevant documents that no list has may stand anywhere behind it."""
     for _ in range(10):
-        k, gains = int(rng.integers(1, 4)), (rng.integers(-4, 9, 7) / 4).tolist()
+        k = int(rng.integers(1, 4))
+        gains = (rng.integers(-4, 9, 7) / 4).tolist()
         truth = by_definition(list(range(7, 0, -1)), gains, k, semivalue)
         found = nw.value_retrieval(
             {"q": list(range(4))}, {"q": dict(enumerate(gains))}, k, semivalue
@@ -71,11 +77,17 @@ def test_short_lists_have_certified_ends(rng, semivalue):
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_sources_as_players_agree_with_the_definition(rng, semivalue, ties):
     for _ in range(6):
-        n, k, run, qrels, expected = 9, int(rng.integers(1, 6)), {}, {}, np.zeros(4)
+        n = 9
+        k = int(rng.integers(1, 6))
+        run = {}
+        qrels = {}
+        expected = np.zeros(4)
         sources = [0, 1, 2, 3, *rng.integers(0, 4, n - 4).tolist()]
         for query in "ab":
-            scores, gains = rng.integers(0, 6, n).tolist(), (rng.integers(-4, 9, n) / 4).tolist()
-            run[query], qrels[query] = dict(enumerate(scores)), dict(enumerate(gains))
+            scores = rng.integers(0, 6, n).tolist()
+            gains = (rng.integers(-4, 9, n) / 4).tolist()
+            run[query] = dict(enumerate(scores))
+            qrels[query] = dict(enumerate(gains))
             expected += by_definition(scores, gains, k, semivalue, ties, sources) / 2
         found = nw.value_retrieval(run, qrels, k, semivalue, ties=ties).value_owners(
             dict(enumerate(sources))
@@ -91,7 +103,8 @@ def test_sources_as_players_agree_with_the_definition(rng, semivalue, ties):
 def test_sources_of_short_lists_have_certified_ends(rng, semivalue):
     """Documents behind a list belong to any source, one that is in no list included."""
     for _ in range(10):
-        k, gains = int(rng.integers(1, 4)), (rng.integers(-4, 9, 7) / 4).tolist()
+        k = int(rng.integers(1, 4))
+        gains = (rng.integers(-4, 9, 7) / 4).tolist()
         sources = [0, 1, 1, 2, *rng.integers(0, 4, 3).tolist()]
         truth = by_definition(list(range(7, 0, -1)), gains, k, semivalue, sources=[*sources[:6], 3])
         found = nw.value_retrieval(
@@ -106,11 +119,14 @@ def test_copies_of_documents_gain_a_source_nothing_beyond_k_of_them(rng):
     gains = dict(enumerate((rng.random(30) < 0.4).astype(float).tolist()))
     sources = {i: f"source {i % 5}" for i in range(30)}
     once = nw.value_retrieval({"q": list(range(30))}, {"q": gains}, 3)
-    lists, judged, of = [], {}, dict(sources)
+    lists = []
+    judged = {}
+    of = dict(sources)
     for i in range(30):  # every document of source 0 stands ten times
         for copy in range(10 if i % 5 == 0 else 1):
             lists.append((i, copy))
-            judged[i, copy], of[i, copy] = gains[i], sources[i]
+            judged[i, copy] = gains[i]
+            of[i, copy] = sources[i]
     often = nw.value_retrieval({"q": lists}, {"q": judged}, 3)
     lists = [(i, copy) for i, copy in lists if copy < 3]
     thrice = nw.value_retrieval({"q": lists}, {"q": judged}, 3)
@@ -142,7 +158,8 @@ def test_lists_of_unequal_length_and_documents_in_some_of_them():
 
 
 def test_every_form_gives_the_same(rng, tmp_path):
-    lines, judgements = [], []
+    lines = []
+    judgements = []
     for query in range(20):
         for rank, document in enumerate(rng.permutation(50)[:12]):
             lines.append((f"q{query}", f"d{document}", rank + 1, round(float(rng.random()), 3)))

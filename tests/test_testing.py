@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from exact_searcher import ExactSearcher
+from helpers.exact_searcher import ExactSearcher
 from nearworth import FaissSearch, GraphSearch, LSHSearch
 from nearworth.testing import check_searcher, check_values
 
@@ -68,7 +68,8 @@ def unordered(self, Q, indices, distances):
 
 def strangers(self, Q, indices, distances):
     """The farthest points, in their right order."""
-    n_train, k = len(self.distances.data), indices.shape[1]
+    n_train = len(self.distances.data)
+    k = indices.shape[1]
     far, keys = self._search.nearest(Q, n_train)
     return (far[:, -k:], keys[:, -k:]) if k < n_train else (indices, distances)
 
@@ -158,7 +159,8 @@ def recursion(X, y, X_val, y_val, n_neighbors):
     """The usual implementation of the original value, which starts at u/N whatever K is and breaks
     ties by sorting.
     """
-    total, n = np.zeros(len(y)), len(y)
+    total = np.zeros(len(y))
+    n = len(y)
     for query, label in zip(X_val, y_val, strict=True):
         order = np.argsort(((X - query) ** 2).sum(axis=1), kind="stable")
         match = (y[order] == label).astype(float)

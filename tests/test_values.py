@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearworth as nw
-from definition import SEMIVALUES, UTILITIES, utility_function
+from helpers.definition import SEMIVALUES, UTILITIES, utility_function
 
 TASKS = ("classification", "regression")
 
@@ -33,7 +33,8 @@ def mean_utility(task, utility, X, y, X_val, y_val, weights, k, n_classes, ties)
 
 
 def small_problem(task, rng, n, n_val, spread):
-    X, X_val = rng.integers(0, spread, (n, 2)), rng.integers(0, spread, (n_val, 2))
+    X = rng.integers(0, spread, (n, 2))
+    X_val = rng.integers(0, spread, (n_val, 2))
     if task == "classification":
         return X, rng.integers(0, 3, n).tolist(), X_val, rng.integers(0, 3, n_val).tolist()
     return (
@@ -177,7 +178,8 @@ def test_standard_errors_of_equal_terms_are_exactly_zero_and_of_one_point_unknow
 
 
 def test_self_contributions_leave_the_point_itself_out(rng):
-    X, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    X = rng.normal(size=(30, 2))
+    y = rng.integers(0, 2, 30)
     v = nw.KNNShapley(3).fit(X, y).value(contributions="all")
     assert v.contributions.shape == (30, 30)
     assert (np.diag(v.contributions) == 0).all()
@@ -217,7 +219,8 @@ def test_one_point_one_class():
 @pytest.mark.parametrize("k", [np.uint8(16), np.int8(5), np.int32(50_000), np.int64(3)])
 @pytest.mark.parametrize("utility", UTILITIES)
 def test_numpy_integers_as_k(k, utility, rng):
-    X, y = rng.normal(size=(300, 1)), rng.normal(size=300)
+    X = rng.normal(size=(300, 1))
+    y = rng.normal(size=300)
     values = nw.knn_shapley(X, y, [[0.0]], [1.0], k, task="regression", utility=utility)
     np.testing.assert_array_equal(
         values, nw.knn_shapley(X, y, [[0.0]], [1.0], int(k), task="regression", utility=utility)
@@ -226,7 +229,8 @@ def test_numpy_integers_as_k(k, utility, rng):
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_distances_in_any_layout(rng, task):
-    y, distances = rng.integers(0, 3, 30), rng.random((8, 30))
+    y = rng.integers(0, 3, 30)
+    distances = rng.random((8, 30))
     est = nw.KNNShapley(3, task, metric="precomputed").fit(None, y)
     expected = est.value(distances, y[:8]).values
     for layout in (

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-import variants
-from variants import assert_same_bits
+from helpers import variants
+from helpers.variants import assert_same_bits
 
 VALUATIONS = """
 import nearworth as nw

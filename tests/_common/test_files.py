@@ -57,7 +57,8 @@ def test_errors_of_those_who_build_are_value_errors(tmp_path):
 
 def test_damage_anywhere(tmp_path, rng):
     """A flipped bit anywhere gives what was there or a ValueError, never anything else."""
-    path, arrays = tmp_path / "a", {"a": np.arange(30.0), "b": np.ones((2, 3))}
+    path = tmp_path / "a"
+    arrays = {"a": np.arange(30.0), "b": np.ones((2, 3))}
     write_archive(path, "thing", {"x": 1}, arrays)
     whole = path.read_bytes()
     refused = 0

@@ -18,7 +18,8 @@ def system(tmp_path):
     """A /proc of one's own, and made-up control groups."""
 
     class System:
-        proc, mounts = tmp_path / "proc", tmp_path / "cgroup"
+        proc = tmp_path / "proc"
+        mounts = tmp_path / "cgroup"
 
         def __init__(self):
             (self.proc / "self").mkdir(parents=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from noisy_labels import blobs
+from helpers.noisy_labels import blobs
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from scipy.stats import beta, spearmanr
 from sklearn.metrics import average_precision_score
 
 import nearworth as nw
+from helpers.noisy_labels import blobs
 from nearworth.audit import noise_level, votes
 from nearworth.audit.noise_level import fitted_rows
-from noisy_labels import blobs
 
 
 def test_flipped_labels_come_first_and_get_their_label_back(noisy):
@@ -32,7 +32,8 @@ def test_value_is_the_leave_one_out_value(noisy):
 
 def test_validation_rows_give_the_value_and_have_a_vote(rng, noisy):
     X, y, clean = noisy
-    X_val, y_val = X + 0.1 * rng.normal(size=X.shape), clean
+    X_val = X + 0.1 * rng.normal(size=X.shape)
+    y_val = clean
     audit = nw.audit_labels(X, y, X_val=X_val, y_val=y_val)
     assert (audit.value == nw.KNNShapley(10).fit(X, y).value(X_val, y_val).values).all()
     assert (y != clean)[audit.suspects(fraction=0.1)].mean() > 0.7
@@ -61,7 +62,8 @@ def test_order_of_rows_does_not_matter(rng, noisy):
 
 def test_identical_rows_are_judged_alike(rng):
     X, codes = blobs(rng, 60)
-    X, y = np.repeat(X, 2, axis=0), np.repeat(nw.add_label_noise(codes, 0.2, random_state=rng), 2)
+    X = np.repeat(X, 2, axis=0)
+    y = np.repeat(nw.add_label_noise(codes, 0.2, random_state=rng), 2)
     audit = nw.audit_labels(X, y, n_neighbors=3)
     np.testing.assert_allclose(audit.quality[::2], audit.quality[1::2], rtol=1e-9)
 
@@ -140,7 +142,8 @@ def test_bad_input_is_refused_by_name(noisy):
 
 def test_same_input_same_output_and_names_do_not_matter(noisy):
     X, y, _ = noisy
-    first, second = nw.audit_labels(X, y), nw.audit_labels(X, y)
+    first = nw.audit_labels(X, y)
+    second = nw.audit_labels(X, y)
     assert (first.quality == second.quality).all()
     assert first.n_errors == second.n_errors
     renamed = nw.audit_labels(X, np.select([y == "cat", y == "cow"], ["z", "m"], "a"))
@@ -209,7 +212,8 @@ def audited_clusters(rng, kind, count):
 
 
 def test_warnings_and_refusals_are_about_the_call(rng):
-    X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
+    X = rng.normal(size=(30, 2))
+    y = np.arange(30) % 2
     with pytest.warns(
         UserWarning, match="y_val has 1 label that no training point carries"
     ) as caught:

@@ -16,7 +16,8 @@ def digits():
     rng = np.random.default_rng(3)
     data = load_digits()
     order = rng.permutation(len(data.target))
-    X, y = data.data[order], data.target[order].copy()
+    X = data.data[order]
+    y = data.target[order].copy()
     wrong = rng.random(len(y)) < 0.1
     y[wrong] = (y[wrong] + rng.integers(1, 10, wrong.sum())) % 10
     return X, y, wrong
@@ -25,7 +26,8 @@ def digits():
 def test_new_rows_are_judged_about_as_well_as_if_all_were_audited(digits):
     X, y, wrong = digits
     audit = nw.audit_labels(X[:1200], y[:1200])
-    new, everything = audit.check(X[1200:], y[1200:]), nw.audit_labels(X, y)
+    new = audit.check(X[1200:], y[1200:])
+    everything = nw.audit_labels(X, y)
     assert len(new) == len(y) - 1200
     found, best = (
         average_precision_score(wrong[1200:], -q) for q in (new.quality, everything.quality[1200:])
@@ -40,7 +42,8 @@ def test_new_rows_are_judged_about_as_well_as_if_all_were_audited(digits):
 def test_a_row_is_judged_on_its_own(digits):
     X, y, _ = digits
     audit = nw.audit_labels(X[:500], y[:500])
-    many, one = audit.check(X[500:560], y[500:560]), audit.check(X[510:511], y[510:511])
+    many = audit.check(X[500:560], y[500:560])
+    one = audit.check(X[510:511], y[510:511])
     assert many.quality[10] == pytest.approx(one.quality[0], abs=1e-12)
     assert [n.row for n in many.nearest(10)] == [n.row for n in one.nearest(0)]
     assert all(n.label == y[n.row] for n in one.nearest(0))
@@ -95,7 +98,8 @@ def test_a_target_is_judged_by_votes_and_on_its_own(targets, monkeypatch):
     """Predictions of the audit have no part in it; rows are looked at in blocks."""
     X, y, _ = targets
     audit = nw.audit_labels(X[:500], y[:500], task="regression")
-    many, one = audit.check(X[500:560], y[500:560]), audit.check(X[510:511], y[510:511])
+    many = audit.check(X[500:560], y[500:560])
+    one = audit.check(X[510:511], y[510:511])
     assert many.quality[10] == pytest.approx(one.quality[0], abs=1e-12)
     helped = nw.audit_labels(X[:500], y[:500], task="regression", predictions=X[:500, 0] + 5)
     assert (helped.check(X[500:560], y[500:560]).quality == many.quality).all()
@@ -107,20 +111,25 @@ def test_a_target_is_judged_by_votes_and_on_its_own(targets, monkeypatch):
 
 def test_the_suggested_target_from_the_definition(rng):
     """Neighbours in both directions, were the row added alone."""
-    X, y, k = rng.normal(size=(30, 2)), rng.normal(size=30), 3
+    X = rng.normal(size=(30, 2))
+    y = rng.normal(size=30)
+    k = 3
     audit = nw.audit_labels(X, y, k, task="regression")
     point = rng.normal(size=2)
-    near, size = audit._model.ground.near, 2 * k
+    near = audit._model.ground.near
+    size = 2 * k
     distances = ((X - point) ** 2).sum(axis=1)
     votes = {
         int(row): 1 / max(k, rank) for rank, row in enumerate(np.argsort(distances)[:size], start=1)
     }
-    total, weight = sum(w * near[row] for row, w in votes.items()), sum(votes.values())
+    total = sum(w * near[row] for row, w in votes.items())
+    weight = sum(votes.values())
     for row in range(30):
         others = np.sort(np.delete(((X - X[row]) ** 2).sum(axis=1), row))
         rank = 1 + int((others < distances[row]).sum())
         if rank <= size:
-            total, weight = total + near[row] / max(k, rank), weight + 1 / max(k, rank)
+            total = total + near[row] / max(k, rank)
+            weight = weight + 1 / max(k, rank)
     new = audit.check(point[None], [0.0])
     np.testing.assert_allclose(
         new.suggested[0], audit._model.ground.space.back(np.array([total / weight]))[0]
@@ -159,10 +168,8 @@ def test_wrong_labels_of_new_rows_are_found_where_the_audited_ones_are_clean(rng
 def test_copies_among_audited_rows_share_one_vote_about_new_rows(digits):
     """New rows agree with their neighbours as if each of these were there once."""
     X, y, _ = digits
-    once, rows = (
-        nw.audit_labels(X[:300], y[:300]),
-        np.repeat(np.arange(300), np.arange(300) % 7 + 1),
-    )
+    once = nw.audit_labels(X[:300], y[:300])
+    rows = np.repeat(np.arange(300), np.arange(300) % 7 + 1)
     copied = nw.audit_labels(X[rows], y[rows])
     found, expected = (audit.check(X[300:500], y[300:500]) for audit in (copied, once))
     np.testing.assert_allclose(

@@ -115,10 +115,8 @@ def test_few_rows_that_meet_by_chance_are_no_copies(n, rng):
 @pytest.mark.parametrize("times", [3, 10])
 def test_neighbours_agree_with_rows_as_if_these_were_there_once(k, times, rng):
     X, y = noisy_digits(rng, 200)[:2]
-    once, copied = (
-        nw.audit_labels(X, y, k),
-        nw.audit_labels(np.tile(X, (times, 1)), np.tile(y, times), k),
-    )
+    once = nw.audit_labels(X, y, k)
+    copied = nw.audit_labels(np.tile(X, (times, 1)), np.tile(y, times), k)
     np.testing.assert_allclose(copied.agreement, np.tile(once.agreement, times), atol=1e-9)
 
 
@@ -163,7 +161,8 @@ def test_contradictions():
 def noisy_digits(rng, n=500):
     data = load_digits()
     rows = rng.permutation(len(data.target))[:n]
-    X, y = data.data[rows], data.target[rows].copy()
+    X = data.data[rows]
+    y = data.target[rows].copy()
     wrong = rng.random(n) < 0.1
     y[wrong] = (y[wrong] + rng.integers(1, 10, wrong.sum())) % 10
     return X, y, wrong
@@ -187,18 +186,17 @@ def test_copies_do_not_vouch_for_each_other_through_a_model(rng):
     as ever.
     """
     X, y, wrong = noisy_digits(rng)
-    X, y, wrong = (
-        np.concatenate([X, X[:250]]),
-        np.concatenate([y, y[:250]]),
-        np.concatenate([wrong, wrong[:250]]),
-    )
+    X = np.concatenate([X, X[:250]])
+    y = np.concatenate([y, y[:250]])
+    wrong = np.concatenate([wrong, wrong[:250]])
     copied = (np.arange(750) < 250) | (np.arange(750) >= 500)
     knows = (
         np.where(copied, 0.0, 0.9)[:, None] * np.eye(10)[np.where(wrong, (y + 1) % 10, y)] + 0.01
     )
     repeats = knows + 0.9 * copied[:, None] * np.eye(10)[y]
     repeats /= repeats.sum(axis=1, keepdims=True)
-    plain, audit = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=repeats)
+    plain = nw.audit_labels(X, y)
+    audit = nw.audit_labels(X, y, pred_probs=repeats)
     assert audit.n_errors.upper >= wrong.sum()
     of_copies = [average_precision_score(wrong[copied], -a.quality[copied]) for a in (plain, audit)]
     of_others = [
@@ -226,7 +224,8 @@ def test_copied_targets_do_not_vouch_for_each_other_through_a_model(rng):
 
 def test_copies_with_different_labels_are_contradictions(rng):
     X, y, _ = noisy_digits(rng)
-    X, y = np.concatenate([X, X[:6]]), np.concatenate([y, (y[:6] + 1) % 10])
+    X = np.concatenate([X, X[:6]])
+    y = np.concatenate([y, (y[:6] + 1) % 10])
     audit = nw.audit_labels(X, y)
     assert [rows.tolist() for rows in audit.contradictions] == [[i, 500 + i] for i in range(6)]
     assert audit.n_errors.lower >= 6
@@ -247,15 +246,15 @@ def test_labels_of_identical_rows_are_judged_together(independent):
     Equal labels of a group count once if they were copied with the rows, each if they were given
     independently.
     """
-    confusion, evidence = (
-        np.array([[0.9, 0.06, 0.04], [0.1, 0.8, 0.1], [0.05, 0.05, 0.9]]),
-        np.array([0.5, 0.3, 0.2]),
-    )
-    codes, identical = np.array([0, 0, 1, 2, 1, 2, 2, 0]), np.array([0, 0, 0, 3, 3, 5, 5, 7])
+    confusion = np.array([[0.9, 0.06, 0.04], [0.1, 0.8, 0.1], [0.05, 0.05, 0.9]])
+    evidence = np.array([0.5, 0.3, 0.2])
+    codes = np.array([0, 0, 1, 2, 1, 2, 2, 0])
+    identical = np.array([0, 0, 0, 3, 3, 5, 5, 7])
     model = NoiseModel(np.ones(1), np.zeros(3), np.zeros(3), np.zeros((3, 3)), confusion)
     alone = evidence * confusion.T[codes]
     alone /= alone.sum(axis=1, keepdims=True)
-    right, rows = alone[np.arange(8), codes], np.tile(evidence, (8, 1))
+    right = alone[np.arange(8), codes]
+    rows = np.tile(evidence, (8, 1))
     found = Posterior([], [model], np.ones(1), right=right[None], evidence=rows, labels=alone)
     (judged,), after = with_labels_of_copies([right], found, codes, identical, independent)
     for first in (0, 3, 5):
@@ -277,15 +276,14 @@ def test_labels_of_identical_rows_are_judged_together(independent):
 def test_labels_are_independent_as_far_as_copies_disagree(rng):
     """Labels that were copied with the rows tell nothing more; ones that people gave anew do."""
     data = load_digits()
-    X, true, wrong = (
-        np.tile(data.data[:400], (3, 1)),
-        np.tile(data.target[:400], 3),
-        rng.random(1200) < 0.15,
-    )
+    X = np.tile(data.data[:400], (3, 1))
+    true = np.tile(data.target[:400], 3)
+    wrong = rng.random(1200) < 0.15
     anew = np.where(wrong, (true + rng.integers(1, 10, 1200)) % 10, true)
     copied = np.tile(anew[:400], 3)
     edited = np.where(rng.random(1200) < 0.02, (copied + 1) % 10, copied)
-    identical, found = np.arange(1200) % 400, []
+    identical = np.arange(1200) % 400
+    found = []
     for y in (anew, edited, copied):
         audit = nw.audit_labels(X, y)
         found.append(independence(audit._model, y, identical, None))
@@ -300,7 +298,8 @@ def test_labels_are_independent_as_far_as_copies_disagree(rng):
 def test_contradictions_tell_errors_of_their_own(rng):
     """Each of three copies has errors of its own: those that differ from the others are known."""
     data = load_digits()
-    X, true = np.tile(data.data[:400], (3, 1)), np.tile(data.target[:400], 3)
+    X = np.tile(data.data[:400], (3, 1))
+    true = np.tile(data.target[:400], 3)
     wrong = rng.random(1200) < 0.15
     y = np.where(wrong, (true + rng.integers(1, 10, 1200)) % 10, true)
     audit = nw.audit_labels(X, y)
@@ -334,7 +333,8 @@ def test_rows_of_zeros_are_no_copies(rng):
     X, y, _ = noisy_digits(rng)
     X[:4] = 0.0
     X[4] = X[5]
-    y[:4], y[4:6] = [0, 1, 2, 3], [4, 5]
+    y[:4] = [0, 1, 2, 3]
+    y[4:6] = [4, 5]
     for data in (X, scipy.sparse.csr_array(X)):
         for sources in (None, [""] * 500):
             audit = nw.audit_labels(data, y, sources=sources)
@@ -346,9 +346,11 @@ def test_rows_made_from_different_sources_are_no_contradiction(rng):
     wrong.
     """
     X, y, _ = noisy_digits(rng)
-    X, y = np.concatenate([X, X[:6]]), np.concatenate([y, (y[:6] + 1) % 10])
+    X = np.concatenate([X, X[:6]])
+    y = np.concatenate([y, (y[:6] + 1) % 10])
     sources = [f"text {i}" for i in range(503)] + ["text 3", "text 4", "text 5"]
-    plain, audit = nw.audit_labels(X, y), nw.audit_labels(X, y, sources=sources)
+    plain = nw.audit_labels(X, y)
+    audit = nw.audit_labels(X, y, sources=sources)
     assert [rows.tolist() for rows in audit.contradictions] == [[i, 500 + i] for i in (3, 4, 5)]
     assert [rows.tolist() for rows in audit.copies.groups] == [
         rows.tolist() for rows in plain.copies.groups
@@ -418,8 +420,10 @@ def test_groups_do_not_vote_for_each_other(rng):
     X[:12] = [2.0, 0, 0, 0, 0] + 0.2 * rng.normal(
         size=(12, 5)
     )  # near each other, among rows of class 1
-    y[:12], speaker[:12] = 0, 0
-    plain, grouped = nw.audit_labels(X, y), nw.audit_labels(X, y, groups=speaker)
+    y[:12] = 0
+    speaker[:12] = 0
+    plain = nw.audit_labels(X, y)
+    grouped = nw.audit_labels(X, y, groups=speaker)
     assert grouped.agreement[:12].max() < 0.25 < 0.35 < plain.agreement[:12].min()
     assert grouped.copies is None
     problem = nw.KNNShapley(10).fit(X, y)
@@ -459,7 +463,8 @@ def test_groups_that_are_agree_are_counted(n_classes, rng):
 def test_rows_of_a_group_have_votes_of_their_own_if_their_labels_differ(rng):
     X, kinds, video = videos(rng, n_videos=60)
     rows = np.arange(len(X))
-    whole, mixed = kinds[video], np.where(rows % 3 == 0, 1 - kinds[video], kinds[video])
+    whole = kinds[video]
+    mixed = np.where(rows % 3 == 0, 1 - kinds[video], kinds[video])
     assert agree(video, whole)
     assert not agree(video, mixed)
     assert not agree(rows, whole)  # groups of one row say nothing
@@ -495,7 +500,8 @@ def test_groups_and_copies_are_joined():
 
 def test_groups_that_are_given_add_to_copies(rng):
     X, y, _ = noisy_digits(rng, 300)
-    X, y = np.concatenate([X, X[:40]]), np.concatenate([y, y[:40]])
+    X = np.concatenate([X, X[:40]])
+    y = np.concatenate([y, y[:40]])
     speaker = np.arange(340) // 4
     audit = nw.audit_labels(X, y, groups=speaker)
     assert [rows.tolist() for rows in audit.copies.groups] == [[i, 300 + i] for i in range(40)]
@@ -512,7 +518,8 @@ def test_many_near_copies_are_left_out_of_values_too(rng, share, left_out):
     n_copied = int(share * 600)
     X = np.concatenate([X, X[:n_copied] + 0.01 * rng.normal(size=(n_copied, 64))])
     y = np.concatenate([y, y[:n_copied]])
-    audit, plain = nw.audit_labels(X, y), nw.KNNShapley(10).fit(X, y)
+    audit = nw.audit_labels(X, y)
+    plain = nw.KNNShapley(10).fit(X, y)
     assert sum(map(len, audit.copies.groups)) == 2 * n_copied
     expected = plain.value(groups=audit.copies.group) if left_out else plain.value()
     np.testing.assert_array_equal(audit.value, expected.values)

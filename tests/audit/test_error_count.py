@@ -48,7 +48,8 @@ def test_models_that_disagree_widen_the_interval():
 
 
 def test_caution_keeps_the_order_and_the_certain(rng):
-    right, given = np.sort(rng.random(50)), np.zeros(50, dtype=int)
+    right = np.sort(rng.random(50))
+    given = np.zeros(50, dtype=int)
     assert (cautious(right, given) > right).all()
     assert (np.diff(cautious(right, given)) > 0).all()
     np.testing.assert_allclose(cautious(np.array([0.0, 1.0]), np.array([0, 0])), [0.0, 1.0])
@@ -100,7 +101,8 @@ def test_caution_survives_rounding():
 
 
 def test_a_chance_that_nothing_is_wrong():
-    right, weights = np.full((1, 1000), 0.8), np.ones(1)
+    right = np.full((1, 1000), 0.8)
+    weights = np.ones(1)
     counts = [count_errors(right, weights, 300.0, none=none) for none in (0.0, 0.01, 0.3, 1.0)]
     assert [count.estimate for count in counts[:3]] == pytest.approx([200.0, 198.0, None])
     lower = [count.lower for count in counts]

@@ -53,5 +53,6 @@ def test_explanation_names_those_helped_and_hurt(rng):
     np.testing.assert_allclose(why.value_under["right"], why.value, atol=1e-12)
     assert "labelled right" in why.sentence
     assert "as left it would be worth" in str(why)
-    i, j = 0, why.neighbours[0].row
+    i = 0
+    j = why.neighbours[0].row
     np.testing.assert_allclose(why.neighbours[0].distance, np.linalg.norm(X[i] - X[j]))

@@ -9,10 +9,10 @@ import pandas
 import pytest
 
 import nearworth as nw
+from helpers.noisy_labels import blobs, draw_columns
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.noise_model import NoiseModel
 from nearworth.audit.predictions import concentration, judge, predict_given
-from noisy_labels import blobs, pick
 
 
 def overlapping(rng, n=1500, apart=1.2):
@@ -33,8 +33,9 @@ def told(right, evidence=None):
 
 def test_probabilities_are_calibrated(rng):
     truth = rng.dirichlet(np.ones(3), 5000)
-    codes = pick(rng, truth)
-    blunt, noise = truth**0.3, rng.dirichlet(np.ones(3), 5000)
+    codes = draw_columns(rng, truth)
+    blunt = truth**0.3
+    noise = rng.dirichlet(np.ones(3), 5000)
     found = predict_given([blunt / blunt.sum(axis=1, keepdims=True), noise], codes)
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0)
     np.testing.assert_allclose(found.probabilities, truth, atol=0.05)
@@ -90,9 +91,11 @@ def test_planted_errors_in_clear_classes_are_estimated(noisy):
 def test_labels_that_all_go_to_the_next_class_are_counted_and_listed(n_rows):
     digits = pytest.importorskip("sklearn.datasets").load_digits()
     rows = np.random.default_rng(21).permutation(len(digits.target))[:n_rows]
-    X, true = digits.data[rows], digits.target[rows]
+    X = digits.data[rows]
+    true = digits.target[rows]
     y = nw.add_label_noise(true, 0.2, "pair", 3)
-    audit, wrong = nw.audit_labels(X, y), y != true
+    audit = nw.audit_labels(X, y)
+    wrong = y != true
     assert audit.n_errors.estimate == pytest.approx(wrong.sum(), rel=0.3)
     listed = audit.suspects(max_fdr=0.1)
     assert wrong[listed].mean() >= 0.85
@@ -103,7 +106,8 @@ def test_predictions_do_not_set_the_level(rng, noisy):
     """A model that knows every given label, wrong ones too, makes no label right."""
     X, y, clean = noisy
     parrot = 0.98 * (y[:, None] == np.unique(y)) + 0.02 / 3
-    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=parrot)
+    alone = nw.audit_labels(X, y)
+    helped = nw.audit_labels(X, y, pred_probs=parrot)
     assert helped.n_errors.lower == pytest.approx(alone.n_errors.lower)
     assert (1 - helped.quality).sum() == pytest.approx((1 - alone.quality).sum(), rel=1e-3)
     wrong = y != clean
@@ -115,7 +119,8 @@ def test_a_good_model_narrows_the_range_and_shortens_no_list(rng):
     wrong = rng.random(len(true)) < 0.15
     y = np.where(wrong, 1 - true, true)
     knows = 0.85 * np.eye(2)[true] + 0.15 * np.eye(2)[1 - true]
-    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=knows)
+    alone = nw.audit_labels(X, y)
+    helped = nw.audit_labels(X, y, pred_probs=knows)
     assert wrong.sum() <= helped.n_errors.upper < 1.3 * wrong.sum() < alone.n_errors.upper
     assert len(helped.suspects(max_fdr=0.2)) >= len(alone.suspects(max_fdr=0.2))
     assert (
@@ -156,7 +161,8 @@ def several(rng, n=1600, n_classes=4, share=0.2):
 
 def test_wrong_labels_of_several_classes_have_votes_and_model_against_them(rng):
     X, y, wrong, probabilities = several(rng)
-    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=probabilities)
+    alone = nw.audit_labels(X, y)
+    helped = nw.audit_labels(X, y, pred_probs=probabilities)
     both = nw.audit_labels(np.hstack([X, np.log(probabilities)]), y).n_errors.upper
     assert wrong.sum() <= helped.n_errors.upper <= 1.3 * wrong.sum()
     assert helped.n_errors.upper < min(alone.n_errors.upper, both)
@@ -170,10 +176,8 @@ def test_predictions_worse_than_votes_leave_errors_within_the_range(rng, kind):
         "constant": np.tile([0.7, 0.1, 0.1, 0.1], (len(y), 1)),
         "weak": 0.2 * good + 0.8 * rng.dirichlet(np.ones(4), len(y)),
     }[kind]
-    alone, helped = (
-        nw.audit_labels(X, y).n_errors,
-        nw.audit_labels(X, y, pred_probs=probabilities).n_errors,
-    )
+    alone = nw.audit_labels(X, y).n_errors
+    helped = nw.audit_labels(X, y, pred_probs=probabilities).n_errors
     assert helped.lower <= wrong.sum() <= helped.upper
     assert (
         helped.upper >= (0.9 if kind == "weak" else 0.98) * alone.upper
@@ -196,13 +200,12 @@ def test_chance_is_less_where_being_against_is_not_rare(rng):
     """So many independent events of probability p vary by n p (1 - p); votes alone keep the
     cautious n p.
     """
-    codes, n = rng.integers(0, 2, 600), 600
+    codes = rng.integers(0, 2, 600)
+    n = 600
     towards = 1.0 * (2 * codes - 1) + rng.normal(size=n)
     predicted = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
-    evidence, models = (
-        rng.dirichlet([1, 1], n),
-        [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.full((2, 2), 0.5))],
-    )
+    evidence = rng.dirichlet([1, 1], n)
+    models = [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.full((2, 2), 0.5))]
     found = Posterior(
         [], models, np.ones(1), right=np.full((1, n), 0.8), evidence=evidence, labels=evidence
     )
@@ -222,8 +225,10 @@ def test_chance_is_less_where_being_against_is_not_rare(rng):
 def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
     codes = rng.integers(0, 2, 200)
     own = rng.uniform(0.1, 0.9, 200)
-    predicted, evidence = np.empty((200, 2)), rng.dirichlet([1, 1], 200)
-    predicted[np.arange(200), codes], predicted[np.arange(200), 1 - codes] = own, 1 - own
+    predicted = np.empty((200, 2))
+    evidence = rng.dirichlet([1, 1], 200)
+    predicted[np.arange(200), codes] = own
+    predicted[np.arange(200), 1 - codes] = 1 - own
     right = np.vstack([rng.uniform(0.1, 0.9, 200)] * 2)
     models = [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))] * 2
     for share, same in ((1 - evidence, True), (evidence, False)):
@@ -240,8 +245,10 @@ def test_predictions_count_as_far_as_given_labels_can_be_predicted(rng):
     """Where nothing predicts a given label, predictions of it are chance, and the order stays that
     of the votes.
     """
-    codes, n = rng.integers(0, 2, 600), 600
-    evidence, right = rng.dirichlet([1, 1], n), rng.uniform(0.1, 0.9, (1, n))
+    codes = rng.integers(0, 2, 600)
+    n = 600
+    evidence = rng.dirichlet([1, 1], n)
+    right = rng.uniform(0.1, 0.9, (1, n))
     models = [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))]
     found = Posterior([], models, np.ones(1), right=right, evidence=evidence, labels=evidence)
     alike = []
@@ -269,7 +276,8 @@ def test_a_prediction_counts_beside_votes_where_noise_makes_all_labels_hard_to_p
         1 + np.exp(2.0 * X[:, :3].sum(axis=1))
     )  # as a model learns it from such labels
     probabilities = np.column_stack([1 - one, one])
-    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=probabilities)
+    alone = nw.audit_labels(X, y)
+    helped = nw.audit_labels(X, y, pred_probs=probabilities)
     own = probabilities[np.arange(n), y]
     found = [
         wrong[order[:300]].mean() for order in (alone.ranking(), np.argsort(own), helped.ranking())
@@ -289,10 +297,8 @@ def test_where_one_class_loses_most_labels_the_model_of_wrong_labels_keeps_its_w
     y = np.where(wrong, 1 - true, true)
     towards = 0.3 + 0.55 / (1 + np.exp(-3.4 * X[:, 0]))  # as a model learns it from such labels
     one = np.clip(towards + 0.02 * rng.normal(size=1200) - 0.28, 0.02, 0.98)
-    alone, helped = (
-        nw.audit_labels(X, y),
-        nw.audit_labels(X, y, pred_probs=np.column_stack([1 - one, one])),
-    )
+    alone = nw.audit_labels(X, y)
+    helped = nw.audit_labels(X, y, pred_probs=np.column_stack([1 - one, one]))
     found = [wrong[audit.ranking()[: wrong.sum()]].mean() for audit in (alone, helped)]
     assert found[1] >= found[0] - 0.01
 
@@ -337,7 +343,8 @@ def test_lists_weigh_levels_more_sharply_and_quality_does_not():
 
 def test_concentration_from_none_to_all(rng):
     codes = np.arange(400) % 4
-    even, next_one = np.full((400, 4), 0.1), np.zeros((400, 4))
+    even = np.full((400, 4), 0.1)
+    next_one = np.zeros((400, 4))
     even[np.arange(400), codes] = 0.7
     next_one[np.arange(400), codes] = 0.7
     next_one[np.arange(400), (codes + 3) % 4] = 0.3
@@ -351,7 +358,8 @@ def test_models_help_on_tables_and_are_left_out_where_they_do_not_pay(rng):
     true = (X[:, 0] > 0).astype(int)  # one feature of forty counts: neighbours hardly see it
     wrong = rng.random(600) < 0.1
     y = np.where(wrong, 1 - true, true)
-    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, models="auto")
+    alone = nw.audit_labels(X, y)
+    helped = nw.audit_labels(X, y, models="auto")
     found = [wrong[audit.suspects(fraction=0.1)].mean() for audit in (alone, helped)]
     assert found[1] > 0.8
     assert found[0] < 0.7
@@ -400,7 +408,8 @@ def test_columns_may_be_named_by_numbers(rng, labels, named):
     n_classes = len(labels)
     X, codes = blobs(rng, 200, n_classes)[:2]
     classes = np.unique(np.array(labels))
-    y, p = classes[codes], rng.dirichlet(np.ones(n_classes), 200)
+    y = classes[codes]
+    p = rng.dirichlet(np.ones(n_classes), 200)
     plain = nw.audit_labels(X, y, pred_probs=p).quality
     order = [*range(1, n_classes), 0]
     frame = pandas.DataFrame(p[:, order], columns=[named(classes[i]) for i in order])

@@ -120,7 +120,9 @@ def test_predictions_for_few_rows_come_from_the_targets_of_others(n):
 
 
 def test_two_groups_of_unequal_size_and_one(rng):
-    X, codes, groups = rng.normal(size=(40, 2)), np.arange(40) % 2, np.repeat([7, 9], [37, 3])
+    X = rng.normal(size=(40, 2))
+    codes = np.arange(40) % 2
+    groups = np.repeat([7, 9], [37, 3])
     assert all(
         np.isfinite(found).all()
         for found in out_of_fold(X, codes, task="classification", groups=groups)
@@ -148,7 +150,8 @@ def test_progress_is_reported_and_warnings_are_kept_in(table):
     were afterwards.
     """
     X, codes, _ = table
-    seen, filters = [], list(warnings.filters)
+    seen = []
+    filters = list(warnings.filters)
     out_of_fold(
         X, codes, task="classification", progress=lambda done, total: seen.append((done, total))
     )

@@ -8,10 +8,10 @@ from scipy.special import gammaln
 from scipy.stats import betabinom
 
 import nearworth as nw
+from helpers.noisy_labels import draw_noisy_labels
 from nearworth.audit import noise_level
 from nearworth.audit.noise_level import LEVELS, label_posterior, level_likelihood
 from nearworth.audit.noise_model import make_features
-from noisy_labels import drawn
 
 
 def uniform_noise(level, n_classes):
@@ -34,7 +34,8 @@ def drawn_votes(rng, size, confusion, n=3000, scales=(10, 30)):
 def test_without_noise_counts_are_beta_binomial(rng, mean):
     trials = 11
     seen = rng.binomial(trials, rng.beta(2 * mean, 2 * (1 - mean), 500))
-    tally, counts = np.bincount(seen, minlength=trials + 1).astype(float), np.arange(trials + 1)
+    tally = np.bincount(seen, minlength=trials + 1).astype(float)
+    counts = np.arange(trials + 1)
     share = seen.mean() / trials
     choose = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
     found = (
@@ -103,7 +104,8 @@ def test_noise_is_not_taken_for_overlap_of_any_shape(rng, level, size, n):
     "chances", [[0.5], [0.3, 0.7], [0.0, 0.12, 0.9], np.linspace(0.05, 0.6, 30)]
 )
 def test_no_distribution_of_chances_fits_better_than_any_shape(rng, chances):
-    trials, n = 31, 400
+    trials = 31
+    n = 400
     tally = np.bincount(rng.binomial(trials, rng.choice(chances, n)), minlength=trials + 1).astype(
         float
     )
@@ -213,7 +215,7 @@ def test_one_row_of_each_class_says_little_and_the_right_thing(n_classes, agree)
     ],
 )
 def test_calibrated_whatever_the_level(rng, rates):
-    shares, true, given = drawn(rng, rates=rates)
+    shares, true, given = draw_noisy_labels(rng, rates=rates)
     quality = label_posterior(make_features([shares]), given).quality
     assert abs(quality.mean() - (given == true).mean()) < 0.03
     for low in (0.0, 0.5, 0.9):
@@ -240,7 +242,7 @@ def test_votes_that_lean_are_righted(rng):
 
 @pytest.mark.long
 def test_levels_that_explain_nothing_get_no_weight(rng):
-    shares, true, given = drawn(rng, rates=(0.05, 0.05, 0.05))
+    shares, true, given = draw_noisy_labels(rng, rates=(0.05, 0.05, 0.05))
     posterior = label_posterior(make_features([shares]), given)
     np.testing.assert_allclose(posterior.weights.sum(), 1.0)
     errors = (1.0 - posterior.right).sum(axis=1)
@@ -248,7 +250,7 @@ def test_levels_that_explain_nothing_get_no_weight(rng):
 
 
 def test_probabilities_of_labels_agree_with_those_of_being_right(rng):
-    shares, _, given = drawn(rng, 300)
+    shares, _, given = draw_noisy_labels(rng, 300)
     posterior = label_posterior(make_features([shares]), given)
     np.testing.assert_allclose(posterior.labels.sum(axis=1), 1)
     np.testing.assert_allclose(posterior.evidence.sum(axis=1), 1)

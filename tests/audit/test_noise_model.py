@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers.noisy_labels import draw_noisy_labels
 from nearworth.audit.noise_model import NoiseFit, make_features
 from nearworth.audit.votes import Columns
-from noisy_labels import drawn
 
 
 def assert_gradient(fit, at, offsets=None, price=1.0):
@@ -33,7 +33,7 @@ def test_gradient(rng, n_classes):
 
 def test_gradient_with_popularity(rng):
     """No preferences are learnt then."""
-    shares, _, given = drawn(rng, 300)
+    shares, _, given = draw_noisy_labels(rng, 300)
     fit = NoiseFit(make_features([shares]), given, np.array([0.1, 0.2, 0.7]))
     assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3)
     model = fit.model(0.1, np.zeros(3))[0]
@@ -59,14 +59,15 @@ def test_columns_do_not_tell_the_given_label(rng):
 
 
 def test_gradient_with_classes_off_the_level(rng):
-    shares, _, given = drawn(rng, 300)
+    shares, _, given = draw_noisy_labels(rng, 300)
     fit = NoiseFit(make_features([shares], squared=shares), given)
     assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3, np.array([0.5, -0.2, 0.1]))
 
 
 def test_cheap_preferences_cost_less_and_go_further(rng):
-    shares, _, given = drawn(rng, 300)
-    features, none = make_features([shares]), np.zeros(3)
+    shares, _, given = draw_noisy_labels(rng, 300)
+    features = make_features([shares])
+    none = np.zeros(3)
     fit = NoiseFit(features, given)
     assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3, price=0.35)
     dear, cheap = (NoiseFit(features, given).model(0.2, none, price) for price in (1.0, 0.35))
@@ -91,7 +92,7 @@ def test_error_rates_stay_near_those_that_are_given(rng):
 
 
 def test_recovers_its_own_parameters(rng):
-    shares, _, given = drawn(rng)
+    shares, _, given = draw_noisy_labels(rng)
     model, _ = NoiseFit(make_features([shares]), given).model(0.15, np.zeros(3))
     np.testing.assert_allclose(1.0 - np.diag(model.confusion), (0.05, 0.2, 0.3), atol=0.08)
     np.testing.assert_allclose(model.weights[0], 3.0, atol=0.6)

@@ -23,7 +23,9 @@ import nearworth as nw
 from nearworth.datasets import noisy_digits
 
 PROGRAM = os.environ.get("NEARWORTH_LABEL_STUDIO") or shutil.which("label-studio")
-TOKEN, PATIENCE = "f" * 40, 240  # seconds
+# Seconds.
+TOKEN = "f" * 40
+PATIENCE = 240
 
 
 @pytest.fixture(scope="module")

@@ -98,10 +98,8 @@ def test_a_page_shows_what_is_worth_a_look():
 
 def test_why_a_list_is_empty(noisy):
     X, y, _ = noisy
-    audit, look = (
-        nw.audit_labels(X, y),
-        "--fraction 0.05 lists the worst; a review of 100 rows says how many are wrong.",
-    )
+    audit = nw.audit_labels(X, y)
+    look = "--fraction 0.05 lists the worst; a review of 100 rows says how many are wrong."
     said = f"No list can promise at most 0.1 % false alarms here: {look}"
     assert audit.explain_empty({"max_fdr": 0.001}) == said
     assert audit.explain_empty({}) == f"That is no proof: {look}"

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 import nearworth as nw
+from helpers.noisy_labels import blobs
 from nearworth.audit.error_count import TAIL, Review, Stratified
-from noisy_labels import blobs
 
 
 def some_review(rng, n=600, n_asked=40, worth=1.0):
@@ -68,7 +68,8 @@ def test_further_rows_go_where_they_help_most(rng):
     """
     review, wrong = some_review(rng)
     first = judged(review, wrong, 40, rng)
-    numbers, listed = first.numbers, first.likely_listed(0.1)
+    numbers = first.numbers
+    listed = first.likely_listed(0.1)
     rates = first.likely_rates
     spread = numbers.rows * np.sqrt((rates * (1 - rates)).mean(axis=0)) / numbers.judged
     more = first.share_out(100)
@@ -208,7 +209,8 @@ def test_limits_hold_the_number_and_narrow(rng, worth):
 @pytest.mark.parametrize("worth", [2.5, 0.0])
 def test_lists_keep_their_promise(rng, worth):
     review, wrong = some_review(rng, n=1500, n_asked=100, worth=worth)
-    kept, sizes = 0, []
+    kept = 0
+    sizes = []
     for _ in range(40):
         done = judged(review, wrong, 100, rng)
         listed = done.suspects(0.1)

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import nearworth as nw
+from helpers.noisy_labels import blobs
 from nearworth._common.files import write_archive
 from nearworth.audit.export import pack
-from noisy_labels import blobs
 
 
 @pytest.fixture(params=["text", "numbers", "targets", "frame"])
@@ -65,7 +65,8 @@ def test_a_review_goes_on_after_a_night(audit, tmp_path):
     again = nw.LabelAudit.load(tmp_path / "audit.npz")
     rows = audit.review_sample(50, random_state=2)
     np.testing.assert_array_equal(again.review_sample(50, random_state=2), rows)
-    one, other = audit.reviewed(rows, rows % 7 == 0), again.reviewed(rows, rows % 7 == 0)
+    one = audit.reviewed(rows, rows % 7 == 0)
+    other = again.reviewed(rows, rows % 7 == 0)
     same(one, other)
     one.save(tmp_path / "reviewed.npz")
     loaded = nw.LabelAudit.load(tmp_path / "reviewed.npz")

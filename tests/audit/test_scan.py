@@ -13,15 +13,17 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.metrics import pairwise_distances
 
 import nearworth as nw
+from helpers.report_pages import embedded
 from nearworth.audit.votes import first_copies
-from report_pages import embedded
 
 KINDS = ["duplicates", "conflicts", "outliers", "leakage", "imbalance"]
 
 
 def test_the_audit_is_the_audit(rng):
-    X, y = rng.normal(size=(150, 4)), rng.integers(0, 3, 150)
-    found, audit = nw.scan(X, y), nw.audit_labels(X, y)
+    X = rng.normal(size=(150, 4))
+    y = rng.integers(0, 3, 150)
+    found = nw.scan(X, y)
+    audit = nw.audit_labels(X, y)
     assert np.array_equal(found.labels.quality, audit.quality)
     assert np.array_equal(found.labels.value, audit.value)
     assert [line.split(":")[0] for line in found.summary().splitlines()] == ["labels", *KINDS]
@@ -32,16 +34,20 @@ def test_the_audit_is_the_audit(rng):
     "kind", ["strings", "targets", "sparse", "precomputed", "frame", "cosine", "far", "float32"]
 )
 def test_any_input_of_an_audit(kind, rng):
-    X, y, keywords = rng.normal(size=(90, 5)), rng.integers(0, 2, 90), {}
+    X = rng.normal(size=(90, 5))
+    y = rng.integers(0, 2, 90)
+    keywords = {}
     X[3] = X[4]
     if kind == "strings":
         y = np.array(["no", "yes"])[y]
     if kind == "targets":
-        y, keywords = rng.normal(size=90), {"task": "regression"}
+        y = rng.normal(size=90)
+        keywords = {"task": "regression"}
     if kind == "sparse":
         X = scipy.sparse.csr_array(X)
     if kind == "precomputed":
-        X, keywords = pairwise_distances(X), {"metric": "precomputed"}
+        X = pairwise_distances(X)
+        keywords = {"metric": "precomputed"}
     if kind == "frame":
         X = pytest.importorskip("pandas").DataFrame(X)
     if kind == "cosine":
@@ -67,8 +73,10 @@ def test_few_rows(n, rng):
 
 
 def test_same_on_any_number_of_threads(rng):
-    X, y = rng.normal(size=(300, 5)), rng.integers(0, 2, 300)
-    one, two = nw.scan(X, y, n_jobs=1), nw.scan(X, y, n_jobs=2)
+    X = rng.normal(size=(300, 5))
+    y = rng.integers(0, 2, 300)
+    one = nw.scan(X, y, n_jobs=1)
+    two = nw.scan(X, y, n_jobs=2)
     assert all(
         np.array_equal(getattr(one, kind).scores, getattr(two, kind).scores) for kind in KINDS
     )
@@ -98,7 +106,8 @@ def test_identical_rows_are_those_of_the_definition(picks, seed):
     group = np.arange(len(X))
     for i in range(len(X)):
         for j in range(i):
-            a, b = X[i], X[j]
+            a = X[i]
+            b = X[j]
             if (
                 (a == b).all()
                 or (a.astype(np.float32) == b).all()
@@ -205,11 +214,10 @@ def test_leaked_rows_are_found_and_no_others(metric, rng):
 
 
 def test_the_score_without_leaks_is_that_of_the_other_rows(rng):
-    X, y = rng.normal(size=(100, 5)), rng.integers(0, 2, 100)
-    X_val, y_val = (
-        np.concatenate([X[:10], rng.normal(size=(30, 5))]),
-        np.concatenate([y[:10], rng.integers(0, 2, 30)]),
-    )
+    X = rng.normal(size=(100, 5))
+    y = rng.integers(0, 2, 100)
+    X_val = np.concatenate([X[:10], rng.normal(size=(30, 5))])
+    y_val = np.concatenate([y[:10], rng.integers(0, 2, 30)])
     says = nw.scan(X, y, X_val, y_val, n_neighbors=3).leakage.says
     near = np.argsort(((X_val[:, None] - X) ** 2).sum(axis=2), axis=1)[:, :3]
     right = (y[near] == y_val[:, None]).mean(axis=1)
@@ -292,7 +300,8 @@ def test_small_classes_come_smallest_first(rng):
 def test_the_group_that_makes_the_score(rng):
     """One small group is right, the labels of the others are drawn by lot."""
     X = rng.normal(size=(300, 3))
-    y, groups = (X[:, 0] > 0).astype(int), np.repeat(["good", "bad"], [100, 200])
+    y = (X[:, 0] > 0).astype(int)
+    groups = np.repeat(["good", "bad"], [100, 200])
     y[100:] = rng.integers(0, 2, 200)
     X_val = rng.normal(size=(200, 3))
     found = nw.scan(X, y, X_val, (X_val[:, 0] > 0).astype(int), groups=groups).imbalance
@@ -317,10 +326,8 @@ def test_a_frame_with_rows_without_a_label_keeps_its_row_numbers(kind, rng, tmp_
         "codes": (X[:, 0] > 0) * 1.0,
         "targets": X[:, 1],
     }[kind]
-    frame, groups = (
-        frames.DataFrame(X, columns=list("abcdef")).assign(label=target),
-        np.arange(200) % 5,
-    )
+    frame = frames.DataFrame(X, columns=list("abcdef")).assign(label=target)
+    groups = np.arange(200) % 5
     trusted = frame.iloc[90:93]
     frame.loc[[3, 50], "label"] = None
     keywords = {"task": "regression"} if kind == "targets" else {}

@@ -170,7 +170,8 @@ def test_exchanged_targets_and_good_predictions(rng, shifted):
     y = clean.copy()
     y[wrong] = clean[np.roll(wrong, 1)]
     moved = np.flatnonzero(np.abs(y - clean) > 1)
-    X, guess = rng.normal(size=(400, 2)), clean + 0.1 * rng.normal(size=400)
+    X = rng.normal(size=(400, 2))
+    guess = clean + 0.1 * rng.normal(size=400)
     audit = nw.audit_labels(X, y, task="regression", predictions=guess)
     assert np.isin(moved, audit.ranking()[: len(moved) + 5]).mean() > 0.9
     assert np.abs(audit.suggested - clean).mean() < 0.3
@@ -235,7 +236,8 @@ def test_the_trend_is_that_of_a_regression_of_differences(rng):
     bent = np.hstack(
         [(X - bend).clip(min=0.0) for bend in np.quantile(X, np.linspace(0, 1, 7)[:-1], axis=0)]
     )
-    moved, ground = bent - means @ bent, audit._model.ground
+    moved = bent - means @ bent
+    ground = audit._model.ground
     nearer = ground.near + bent @ ground.slopes  # targets, drawn in
     gram = moved.T @ moved
     slopes = np.linalg.solve(
@@ -277,7 +279,8 @@ def test_models_know_what_neighbours_do_not(rng):
     X = rng.normal(size=(400, 12))
     X[:, 0] = rng.integers(0, 4, 400)
     clean = np.where(X[:, 0] % 2 > 0, 5.0, 0.0) + 0.3 * rng.normal(size=400)
-    y, wrong = clean.copy(), np.zeros(400, dtype=bool)
+    y = clean.copy()
+    wrong = np.zeros(400, dtype=bool)
     wrong[rng.choice(400, 15, replace=False)] = True
     y[wrong] = 5.0 - clean[wrong]
     seen = []
@@ -322,7 +325,8 @@ def test_residuals_that_are_only_rounding_are_no_errors(kind, unit, rng):
     """Every target is that of all rows: no row is more wrong than another, and ranges stay
     narrow.
     """
-    X, y = rng.normal(size=(200, 3)), np.full(200, 0.1 * unit)
+    X = rng.normal(size=(200, 3))
+    y = np.full(200, 0.1 * unit)
     keywords = {
         "by neighbours": {},
         "by a model": {"predictions": y},
@@ -339,6 +343,7 @@ def test_one_error_among_equal_targets_is_the_only_one(seed):
     """It moves what the rows around it are suggested; of most rows residuals are only rounding, and
     say nothing.
     """
-    X, y = np.random.default_rng(seed).normal(size=(290, 3)), np.full(290, 0.3)
+    X = np.random.default_rng(seed).normal(size=(290, 3))
+    y = np.full(290, 0.3)
     y[7] = 5.0
     assert nw.audit_labels(X, y, task="regression").suspects().tolist() == [7]

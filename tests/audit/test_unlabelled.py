@@ -67,7 +67,8 @@ def test_every_array_has_an_entry_for_every_row_of_the_frame(animals):
 
 def test_it_is_the_audit_of_the_prepared_rows_that_have_a_label(animals):
     frame, _, _ = animals
-    audit, rows = audited(frame, "label"), np.setdiff1d(np.arange(200), WITHOUT)
+    audit = audited(frame, "label")
+    rows = np.setdiff1d(np.arange(200), WITHOUT)
     labels = [
         {"dog": "Dog"}.get(label.strip().lower(), label.strip().lower())
         for label in frame["label"].iloc[rows]
@@ -94,7 +95,8 @@ def test_it_is_the_audit_of_the_prepared_rows_that_have_a_label(animals):
         place = int(np.searchsorted(rows, row))
         assert [n.row for n in audit.nearest(row)] == [rows[n.row] for n in alone.nearest(place)]
         assert audit.why(row) == alone.why(place)
-        told, expected = audit.explain(row), alone.explain(place)
+        told = audit.explain(row)
+        expected = alone.explain(place)
         assert (told.row, told.value, told.value_under) == (
             row,
             expected.value,
@@ -124,8 +126,10 @@ def test_rows_without_a_label_get_a_suggestion(animals):
 
 
 def test_a_suggestion_is_a_mean_over_the_nearest_rows(rng):
-    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
-    audit, new = nw.audit_labels(X, y, n_neighbors=7), rng.normal(size=(5, 2))
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 2, 60)
+    audit = nw.audit_labels(X, y, n_neighbors=7)
+    new = rng.normal(size=(5, 2))
     near = np.argsort(((new[:, None] - X) ** 2).sum(axis=2), axis=1)[:, :7]
     shares = (audit.label_probabilities[near].sum(axis=1) + 0.5) / 8
     labels, probabilities, nearest = suggest(audit, new)
@@ -151,7 +155,8 @@ def test_what_was_done_is_said(animals):
 )
 def test_polars_and_arrow(animals, convert):
     frame, _, _ = animals
-    audit, found = audited(frame, "label"), audited(convert(frame.reset_index(drop=True)), "label")
+    audit = audited(frame, "label")
+    found = audited(convert(frame.reset_index(drop=True)), "label")
     np.testing.assert_array_equal(found.quality, audit.quality)
     assert found.unlabelled == audit.unlabelled
     assert (
@@ -266,8 +271,10 @@ def test_new_rows_are_prepared_alike(animals):
 
 
 def test_a_frame_of_labels_beside_an_array_audit(rng):
-    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
-    audit, frame = nw.audit_labels(X, y), pd.DataFrame(X, columns=["a", "b"]).assign(label=y)
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 2, 60)
+    audit = nw.audit_labels(X, y)
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(label=y)
     with pytest.warns(UserWarning, match="feature names"):
         new = audit.check(frame.iloc[:9].set_axis(list("abcdefghi")), "label")
     assert new.index.tolist() == list("abcdefghi")

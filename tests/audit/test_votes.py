@@ -11,13 +11,17 @@ from nearworth.audit.votes import Columns, Voters, rank_weights, vote_evidence, 
 
 
 def test_votes_from_the_definition(rng):
-    n, size, n_classes, k = 12, 5, 3, 2
+    n = 12
+    size = 5
+    n_classes = 3
+    k = 2
     points = np.array([rng.permutation(n)[:size] for _ in range(n)]).astype(np.int32)
     points[3, 3:] = -1
     keys = np.sort(rng.random((n, size)), axis=1)
     codes = rng.integers(0, n_classes, n)
     voters = Voters.of(points, keys, k)
-    forward, reverse = np.zeros((n, n_classes)), np.zeros((n, n_classes))
+    forward = np.zeros((n, n_classes))
+    reverse = np.zeros((n, n_classes))
     for query in range(n):
         for rank, point in enumerate(points[query], start=1):
             if point >= 0:
@@ -43,7 +47,8 @@ def test_rows_at_equal_distance_share_their_weights():
 def test_groups_share_one_vote_at_the_rank_of_their_first_rows(k, rng):
     rows = np.array([rng.permutation(30)[:12] for _ in range(20)]).astype(np.int32)
     keys = np.sort(rng.integers(0, 8, (20, 12)), axis=1).astype(float)
-    rows[4, 9:], keys[4, 9:] = -1, np.inf
+    rows[4, 9:] = -1
+    keys[4, 9:] = np.inf
     group = rng.integers(0, 6, 30)
     found = Voters.of(rows, keys, k).with_one_vote_per_group(group, k)
     for at, near, weights, first in zip(keys, rows, found.weights, found.first, strict=True):
@@ -95,12 +100,11 @@ def test_very_many_classes_have_columns_for_those_with_most_votes(rng, monkeypat
     """The same shares as with a column for each class, whatever the number of rows that are looked
     at together.
     """
-    n, n_classes = 60, 12
+    n = 60
+    n_classes = 12
     codes = rng.permutation(np.arange(n) % n_classes)
-    voters, trusted = (
-        random_voters(rng, n, 4),
-        (random_voters(rng, n, 3), rng.integers(-1, n_classes, n)),
-    )
+    voters = random_voters(rng, n, 4)
+    trusted = (random_voters(rng, n, 3), rng.integers(-1, n_classes, n))
     priors = np.bincount(codes) / n
     reverse_of = lambda start, stop: voters.reverse(codes, stop - start, n_classes, start)  # noqa: E731
     dense, nothing = vote_evidence(voters, codes, codes, voters, reverse_of, trusted)
@@ -153,7 +157,9 @@ def test_columns_by_class_and_back():
 def test_which_of_many_classes_have_columns_does_not_depend_on_their_names(seed):
     """Most classes have no votes about a row, and are as common as each other."""
     rng = np.random.default_rng(seed)
-    X, codes, names = rng.normal(size=(300, 4)), rng.permutation(300) % 150, rng.permutation(150)
+    X = rng.normal(size=(300, 4))
+    codes = rng.permutation(300) % 150
+    names = rng.permutation(150)
     found, renamed = (
         nw.audit_labels(X, labels, task="classification") for labels in (codes, names[codes])
     )

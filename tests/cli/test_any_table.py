@@ -4,234 +4,25 @@ or one sentence.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
-from cli.command_line import one_line, write_csv
+from helpers.awkward_tables import (
+    CSVS,
+    OTHER_FORMATS,
+    N,
+    blobs,
+    in_other_formats,
+    tickets,
+    titanic,
+)
+from helpers.command_line import one_line, write_csv
+from helpers.report_pages import embedded
 from nearworth.tables.read import read
-
-N = 120
-GOOD = [
-    "the battery lasts long and charges fast",
-    "great screen with bright colours",
-    "works well and arrived early",
-]
-BAD = [
-    "the battery died after a week",
-    "screen broken and no refund",
-    "arrived late and does not work at all",
-]
-
-
-def titanic(rng):
-    sex, kind = rng.choice(["male", "female"], N), rng.integers(1, 4, N)
-    survived = np.where(rng.random(N) < np.where(sex == "female", 0.9, 0.1), "yes", "no")
-    return {
-        "": np.arange(N),
-        "PassengerId": np.arange(1, N + 1),
-        "Pclass": kind,
-        "Name": [f"Nr{i}, {'Mr.' if s == 'male' else 'Mrs.'} John {i}" for i, s in enumerate(sex)],
-        "Sex": sex,
-        "Age": [f"{a:.0f}" if rng.random() < 0.8 else "" for a in rng.normal(30, 9, N)],
-        "Ticket": [f"PC {n}" for n in rng.integers(10_000, 99_999, N)],
-        "Fare": rng.gamma(2, 15, N).round(2),
-        "Cabin": [f"C{n}" if rng.random() < 0.3 else "" for n in rng.integers(1, 99, N)],
-        "Embarked": rng.choice(["S", "C", "Q", ""], N),
-        "label": survived,
-    }
-
-
-def adult(rng):
-    age = rng.integers(17, 80, N)
-    return {
-        "age": age,
-        "workclass": rng.choice(["Private", "State-gov", "?"], N),
-        "fnlwgt": rng.integers(1e4, 1e6, N),
-        "occupation": rng.choice([f"job {i}" for i in range(60)], N),
-        "capital.gain": rng.choice([0, 0, 0, 99999], N),
-        "label": np.where(age > 45, " >50K", rng.choice([" <=50K", " <=50K."[:6]], N)),
-    }
-
-
-def tickets(rng):
-    good = rng.random(N) < 0.5
-    return {
-        "ticket_id": [f"T-{i:05}" for i in range(N)],
-        "created": [
-            f"{d:02}/{m:02}/2023 {h:02}:15"
-            for d, m, h in rng.integers([1, 1, 0], [29, 13, 24], (N, 3))
-        ],
-        "body": [f"{rng.choice(GOOD if g else BAD)} number {i}" for i, g in enumerate(good)],
-        "priority": rng.choice(["Low", "high", "n/a"], N),
-        "label": [
-            rng.choice(["Praise", "praise ", "PRAISE"] if g else ["Complaint", "complaint"])
-            for g in good
-        ],
-    }
-
-
-def housing(rng):
-    area = rng.normal(100, 20, N)
-    return {
-        "address": [f"{i} Main Street" for i in range(N)],
-        "area": [f"{a:.1f} m2" for a in area],
-        "deposit": [f"{x:.0f} %" for x in rng.uniform(0, 50, N)],
-        "built": rng.integers(1900, 2020, N),
-        "garden": rng.choice(["yes", "no"], N),
-        "label": [f"${3000 * a:,.2f}" for a in area],
-    }
-
-
-def sensors(rng):
-    state = np.arange(N) % 3
-    reading = rng.normal(size=(N, 4)) + state[:, None]
-    return {
-        "timestamp": [f"2024-01-01T00:{i // 60:02}:{i % 60:02}Z" for i in range(N)],
-        **{
-            f"s{j}": np.where(rng.random(N) < 0.1, "-", reading[:, j].round(3).astype(str))
-            for j in range(4)
-        },
-        "firmware": ["1.2.3"] * N,
-        "label": np.array(["ok", "warm", "hot"])[state],
-    }
-
-
-def german(rng):
-    y = np.arange(N) % 2
-    return {
-        "betrag": [
-            f"{1000 * x:,.2f}".translate(str.maketrans(",.", ".,")) for x in rng.gamma(2, 2, N)
-        ],
-        "datum": [f"{d}.{m}.{y}" for d, m, y in rng.integers([1, 1, 1990], [29, 13, 2020], (N, 3))],
-        "größe": [
-            f"{150 + 20 * a + b:.1f}".replace(".", ",")
-            for a, b in zip(y, rng.normal(0, 5, N), strict=True)
-        ],
-        "label": np.array(["süß", "herb"])[y],
-    }
-
-
-def sklearn_set(load, mess=None):
-    def make(rng):
-        data = load()
-        columns = {
-            f"f {i}": column.round(4).astype(object) for i, column in enumerate(data.data.T[:12])
-        }
-        if mess is not None:
-            mess(columns, rng)
-        return columns | {"label": data.target}
-
-    return make
-
-
-def with_gaps(columns, rng):
-    for name in columns:
-        columns[name][rng.random(len(columns[name])) < 0.1] = rng.choice(["NA", "", "?", "None"])
-
-
-def with_ids(columns, rng):
-    n = len(columns["f 0"])
-    columns |= {
-        "uuid": [f"{x:032x}" for x in range(n)],
-        "Unnamed: 0": np.arange(n),
-        "empty": [""] * n,
-        "k": [1] * n,
-    }
-
-
-def blobs(rng, label):
-    y = np.arange(N) % 2
-    return {"a": rng.normal(size=N) + 3 * y, "b": rng.normal(size=N), "label": label(y, rng)}
-
-
-def wide(rng):
-    y = np.arange(60) % 2
-    return {f"gene {i}": (rng.normal(size=60) + y * (i < 50)).round(3) for i in range(2_000)} | {
-        "label": y
-    }
-
-
-def hostile(rng):
-    y = np.arange(N) % 2
-    cells = [
-        "=1+2",
-        "@SUM(A1)",
-        "<script>alert(1)</script>",
-        'quote " and, comma',
-        "line\nbreak",
-        "x" * 100_000,
-    ]
-    return {"cell": [cells[i % 6] for i in range(N)], "=cmd": rng.normal(size=N) + y, "label": y}
-
-
-CSVS = {
-    "titanic": titanic,
-    "adult": adult,
-    "tickets": tickets,
-    "housing": housing,
-    "sensors": sensors,
-    "iris with gaps": sklearn_set(load_iris, with_gaps),
-    "wine with ids": sklearn_set(load_wine, with_ids),
-    "cancer": sklearn_set(load_breast_cancer),
-    "diabetes, amounts": sklearn_set(load_diabetes),
-    "unlabelled": lambda rng: blobs(
-        rng, lambda y, rng: [str(v) if rng.random() < 0.8 else "" for v in y]
-    ),
-    "labels as numbers": lambda rng: blobs(rng, lambda y, rng: [f"{v}.0" for v in y]),
-    "signs": lambda rng: blobs(rng, lambda y, rng: ["+-"[v] for v in y]),
-    "wide": wide,
-    "hostile": hostile,
-}
-
-
-def in_other_formats(rng, folder):
-    """Paths of tables that are no plain CSV."""
-    y, vectors = np.arange(N) % 2, rng.normal(size=(N, 8))
-    write_csv(folder / "german.csv", german(rng), delimiter=";")
-    (folder / "german.csv").write_bytes((folder / "german.csv").read_text().encode("cp1252"))
-    lists = [None, *(vectors + y[:, None]).tolist()[1:]]
-    pq.write_table(
-        pa.table({"text": [f"t{i}" for i in range(N)], "vec": lists, "label": y}),
-        folder / "vec.parquet",
-    )
-    columns = tickets(rng)
-    rows = [
-        dict(zip(columns, map(str, cells), strict=True))
-        for cells in zip(*columns.values(), strict=True)
-    ]
-    (folder / "tickets.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    digits, label = load_digits(return_X_y=True)
-    np.savez(folder / "digits.npz", images=digits[:200].reshape(-1, 8, 8), classes=label[:200])
-    write_csv(folder / "sensors.tsv", sensors(rng), delimiter="\t")
-    (folder / "sensors.tsv.gz").write_bytes(gzip.compress((folder / "sensors.tsv").read_bytes()))
-    frame = pd.DataFrame(
-        {"a": vectors[:, 0] + 4 * y, "label": pd.Categorical(np.where(y, "new york", "ulm"))}
-    )
-    frame.index = pd.Index([f"row {i}" for i in range(N)], name="name")
-    frame.to_parquet(folder / "pandas.parquet")
-    adult_table = pd.DataFrame(adult(rng))
-    adult_table.to_excel(folder / "adult.xlsx")
-    return {path.name: path for path in sorted(folder.iterdir()) if path.suffix != ".tsv"}
-
-
-OTHER_FORMATS = [
-    "adult.xlsx",
-    "digits.npz",
-    "german.csv",
-    "pandas.parquet",
-    "sensors.tsv.gz",
-    "tickets.jsonl",
-    "vec.parquet",
-]
 
 
 def page(command, *arguments):
@@ -240,10 +31,6 @@ def page(command, *arguments):
     text = Path("r.html").read_text()
     assert "</html>" in text
     return err, text
-
-
-def page_data(text):
-    return json.loads(re.search(r"<script[^>]*json[^>]*>(.*?)</script>", text, re.S)[1])
 
 
 @pytest.mark.parametrize("name", CSVS)
@@ -258,7 +45,7 @@ def test_tables_in_csv(command, tmp_path, rng, name):
 def test_decisions_on_every_table_can_be_applied(command, tmp_path, rng, name, output):
     write_csv(tmp_path / "t.csv", CSVS[name](rng))
     _, text = page(command, "t.csv", "-t", "label", "--fraction", "0.05")
-    data = page_data(text)
+    data = embedded(text)
     assert len(data["row"]) >= 3
     made = [
         {
@@ -275,7 +62,8 @@ def test_decisions_on_every_table_can_be_applied(command, tmp_path, rng, name, o
     Path("d.json").write_text(json.dumps({"target": data["target"], "decisions": made}))
     code, _, err = command("apply", "d.json", "t.csv", "-o", output)
     assert code == 0, err
-    before, after = read("t.csv").table, read(output).table
+    before = read("t.csv").table
+    after = read(output).table
     n_removed = sum(decision["decision"] == "remove" for decision in made)
     assert after.num_rows == before.num_rows - n_removed
     rest = [name for name in before.column_names if name != "label"]
@@ -350,7 +138,7 @@ def test_spellings_of_labels_are_one_class(command, tmp_path, rng):
         r"labels 'praise ' \(\d+\)|labels 'PRAISE' \(\d+\)|labels 'Praise' \(\d+\)", err
     )
     assert "are one class unless labels are exact" in err
-    assert len(page_data(text)["labels"]) == 2
+    assert len(embedded(text)["labels"]) == 2
     err, _ = page(command, "t.csv", "-t", "label", "--exact-labels")
     assert "one class" not in err
 
@@ -370,7 +158,7 @@ def test_rows_without_a_label_keep_their_numbers(command, tmp_path, rng):
         (0, "unlabelled"),
     ]
     _, text = page(command, "t.csv", "-t", "label", "--fraction", "0.01")
-    data = page_data(text)
+    data = embedded(text)
     assert (data["row"], data["ofRows"]) == ([40], N)
     made = {"row": 40, "given": "1", "decision": "relabel", "label": "0", "of_rows": data["ofRows"]}
     Path("d.json").write_text(json.dumps({"target": "label", "decisions": [made]}))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli.command_line import one_line
+from helpers.command_line import one_line
 from nearworth.tables.read import read
 
 HEAD = "row,id,target,given,decision,label"
@@ -218,7 +218,9 @@ def test_every_other_byte_stays(command, tmp_path, end, mark, delimiter, last):
         ["4", '""', "dog", '"é"'],
     ]
     changed = [list(line) for line in lines]
-    changed[1][2], changed[4][2], changed[5][2] = "bird", '"bird"', "bird"
+    changed[1][2] = "bird"
+    changed[4][2] = '"bird"'
+    changed[5][2] = "bird"
     decide({0: ("cat", "bird"), 2: ("cat", "bird"), 3: ("dog", "bird")})
     before, after = (
         (mark + end.join(map(delimiter.join, content)) + end * last).encode()
@@ -270,7 +272,8 @@ def test_apply_changes_labels_and_nothing_else(command, tmp_path):
         "",
         "",
     )  # as any other format
-    before, after = read("train.csv").table, read("clean.tsv").table
+    before = read("train.csv").table
+    after = read("clean.tsv").table
     assert after.drop_columns("label").equals(before.drop_columns("label"))
     assert '\t"\'=1+2"\t' in Path("clean.tsv").read_text()
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from cli.command_line import installed
+from helpers.command_line import installed
 from nearworth.cli.bench import Blobs, strong_user, valuing
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from cli.command_line import environment, flowers, one_line, write_csv
+from helpers.command_line import environment, flowers, one_line, write_csv
 from nearworth.tables.write import locked
 
 ROOT = Path(__file__).parents[2]
@@ -86,7 +86,8 @@ def prices(tmp_path, rng):
     """Rows with a number to predict, and a function that writes them with other targets and further
     rows.
     """
-    size, age = rng.uniform(20, 200, 150).round(1), rng.uniform(0, 50, 150).round(1)
+    size = rng.uniform(20, 200, 150).round(1)
+    age = rng.uniform(0, 50, 150).round(1)
     columns = {
         "size": size,
         "age": age,
@@ -371,7 +372,8 @@ def test_a_dvc_stage_stops_at_a_new_wrong_label(data, command, tmp_path):
 
 def test_what_another_command_accepts_meanwhile_stays(command, data, monkeypatch):
     accepted(command)
-    baseline, scan = Path("nearworth.lock"), nw.scan
+    baseline = Path("nearworth.lock")
+    scan = nw.scan
     content = json.loads(baseline.read_text())
     key = sorted(content["rows"])[0]
     content["rows"][key] = "leak"

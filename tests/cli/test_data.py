@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import nearworth as nw
-from cli.command_line import GOOD, flowers, one_line, write_csv
+from helpers.command_line import GOOD, flowers, one_line, write_csv
 from nearworth.tables.read import read
 
 ROWS = pa.table(
@@ -50,7 +50,8 @@ def npy(array):
     return sink.getvalue()
 
 
-X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+X = np.arange(12.0).reshape(6, 2)
+Y = np.arange(6) % 2
 
 
 REFUSED = {
@@ -319,7 +320,8 @@ def test_row_numbers_are_left_out(command, tmp_path, rng):
 
 
 def test_amounts_as_classes_are_doubted(command, tmp_path, rng):
-    price, size = np.repeat(np.arange(25) * 100, 2), rng.normal(size=50)
+    price = np.repeat(np.arange(25) * 100, 2)
+    size = rng.normal(size=50)
     write_csv(tmp_path / "a.csv", {"size": size, "price": price})
     np.savez("a.npz", X=size[:, None], y=price)
     for arguments in (["a.csv", "-t", "price"], ["a.npz"]):
@@ -333,7 +335,8 @@ def test_amounts_as_classes_are_doubted(command, tmp_path, rng):
 
 
 def test_arrays_and_embeddings(command, tmp_path, rng):
-    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    X = rng.normal(size=(40, 3))
+    y = np.arange(40) % 2
     np.savez("a.npz", X=X, y=y)
     assert command("value", "a.npz", "-o", "v.csv", "-q")[0] == 0
     expected = nw.KNNShapley(5).fit(X, y).value().values

@@ -13,11 +13,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from cli.command_line import START, WRONG, environment, flowers, one_line, write_csv
+from helpers.command_line import START, WRONG, environment, flowers, one_line, write_csv
+from helpers.report_pages import embedded
 from nearworth.cli.decisions import KEPT, row_keys, same_label
 from nearworth.tables.read import read
 from nearworth.tables.write import locked
-from report_pages import embedded
 
 
 @pytest.fixture
@@ -227,7 +227,8 @@ def test_decisions_kept_without_their_place_are_read(command, data):
 def test_rows_without_a_label_are_asked_about_once(command, tmp_path, rng):
     columns = flowers(rng)[0]
     right = columns["species"][7], columns["species"][8]
-    columns["species"][7], columns["species"][8] = "", "n/a"
+    columns["species"][7] = ""
+    columns["species"][8] = "n/a"
     write_csv(tmp_path / "t.csv", columns)
     found, err = suspects(command, "t.csv")
     rows = {row["row"]: row for row in found["rows"] if row["status"] == "unlabelled"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nearworth
-from cli.command_line import installed
+from helpers.command_line import installed
 from nearworth.datasets import noisy_digits
 from nearworth.tables.read import read
 

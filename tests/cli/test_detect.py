@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.command_line import WRONG, flowers, one_line, write_csv
+from helpers.command_line import WRONG, flowers, one_line, write_csv
+from helpers.report_pages import embedded
 from nearworth.tables.read import read
-from report_pages import embedded
 
 
 def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_path, rng):
@@ -73,7 +73,8 @@ def test_detect_values_as_value_does(command, tmp_path, rng):
     ):
         assert command("value", *data, *model, "-o", "v.csv", "--force")[0] == 0
         assert command("detect", *data, *model, "--fraction", "1", "-o", "s.csv", "--force")[0] == 0
-        worth, suspects = read("v.csv").table, read("s.csv").table
+        worth = read("v.csv").table
+        suspects = read("s.csv").table
         np.testing.assert_allclose(
             worth["value"].to_numpy()[suspects["row"].to_numpy()], suspects["value"], rtol=1e-9
         )

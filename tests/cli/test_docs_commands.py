@@ -55,7 +55,8 @@ def test_commands_in_docs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     if page == "command-line.md":
         example_files()
-    said, namespace = "", {}
+    said = ""
+    namespace = {}
     for language, name, text in blocks(page):
         if language == "python" and ">>>" not in text:
             exec(compile(text, page, "exec"), namespace)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command_line import one_line
+from helpers.command_line import one_line
 from nearworth.cli.data import MOST_LINES
 
 FUZZER = Path(__file__).parents[1] / "fuzz_tables.py"

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.command_line import flowers, one_line, write_csv
+from helpers.command_line import flowers, one_line, write_csv
 from nearworth.tables.write import write_columns
 
 FORGED = "  5,000.00  mallory"

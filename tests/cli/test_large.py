@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from cli.command_line import one_line
+from helpers.command_line import one_line
 from nearworth.cli import detect, options, value
 from nearworth.cli.detect import INDEX_ERROR, resolve_search
 from nearworth.engine.run import NearestLists
@@ -105,7 +105,8 @@ def test_plan_of_amounts_has_one_method(command, tmp_path, rng):
 @pytest.fixture
 def stop(monkeypatch):
     """Ctrl-C once 300 rows are done, if `stop[0]`."""
-    wanted, call = [True], options.Progress.__call__
+    wanted = [True]
+    call = options.Progress.__call__
 
     def watched(self, done, total):
         call(self, done, total)

@@ -18,7 +18,7 @@ import scipy
 import sklearn
 
 import nearworth
-from cli.command_line import START, environment, flowers, installed, one_line, write_csv
+from helpers.command_line import START, environment, flowers, installed, one_line, write_csv
 from nearworth._common import native
 from nearworth.cli import main
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli.command_line import (
+from helpers.command_line import (
     GOOD,
     START,
     WRONG,
@@ -69,10 +69,8 @@ def names_of(file):
     link.
     """
     Path("elsewhere").mkdir()
-    symbolic, hard = (
-        Path("elsewhere") / f"symbolic{file.suffix}",
-        Path("elsewhere") / f"hard{file.suffix}",
-    )
+    symbolic = Path("elsewhere") / f"symbolic{file.suffix}"
+    hard = Path("elsewhere") / f"hard{file.suffix}"
     symbolic.symlink_to(file.absolute())
     os.link(file, hard)
     return [

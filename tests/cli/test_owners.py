@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from cli.command_line import flowers, one_line, write_csv
+from helpers.command_line import flowers, one_line, write_csv
 from nearworth.tables.read import read
 
 
@@ -39,7 +39,8 @@ def test_owners_gives_what_the_api_gives(command, tmp_path, rng):
     code, out, err = command(*arguments, "--budget", "10000", "-o", "owners.csv")
     assert (code, out) == (0, "")
     table = read("owners.csv").table
-    preparer, features = nw.TablePreparer(), ["length", "width", "garden"]
+    preparer = nw.TablePreparer()
+    features = ["length", "width", "garden"]
     X = preparer.fit_transform(read("train.csv").table.select(features))
     other = read("trusted.csv").table
     est = nw.KNNShapley(5, standard_errors=True).fit(X, columns["species"])

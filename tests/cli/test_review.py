@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.command_line import WRONG, flowers, one_line, write_csv
-from report_pages import embedded
+from helpers.command_line import WRONG, flowers, one_line, write_csv
+from helpers.report_pages import embedded
 
 
 def read_csv(path):
@@ -92,7 +92,8 @@ def test_a_second_review_asks_for_other_rows(command, page):
 def test_single_answers_on_rows_not_drawn_here_are_left_out(command, page):
     """Another processor may round a row into another stratum: the other answers count."""
     rows = judge(page)
-    answers, flower = read_csv("decisions.csv"), read_csv("train.csv")
+    answers = read_csv("decisions.csv")
+    flower = read_csv("train.csv")
     other = next(row for row in range(len(flower)) if row not in rows)
     answers[-1] |= {"row": str(other), "given": flower[other]["species"], "decision": "right"}
     write_csv("decisions.csv", {name: [answer[name] for answer in answers] for name in answers[0]})

@@ -10,26 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from cli.command_line import write_csv
-from cli.test_any_table import CSVS, OTHER_FORMATS, in_other_formats, page_data
+from helpers.awkward_tables import CSVS, OTHER_FORMATS, in_other_formats
+from helpers.browser import ENTER, Page, errors_in_console
+from helpers.command_line import write_csv
+from helpers.report_pages import embedded
 from nearworth.cli.decisions import KEPT, row_keys
 from nearworth.tables.read import read
-from report.test_page import launch
-from report.test_rules import ENTER, Page
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    opened = launch(tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.quit()
 
 
 def report(command, path, target, output):
     given = [] if path.endswith(".npz") else ["-t", target]
     code, _, err = command("report", path, *given, "--fraction", "0.05", "-o", output)
     assert code == 0, err
-    return page_data(Path(output).read_text())
+    return embedded(Path(output).read_text())
 
 
 def decide_all(page, data):
@@ -72,14 +65,10 @@ def test_nothing_is_asked_twice(command, browser, tmp_path, rng, name):
         write_csv(tmp_path / path, CSVS[name](rng))
     else:
         in_other_formats(rng, tmp_path)
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
-    )
-    browser.get_log("browser")
     first = report(command, path, "label", "first.html")
     assert len(first["row"]) >= 3
     line = decide_all(Page(browser, tmp_path, Path("first.html").read_text()), first)
-    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not errors_in_console(browser)
     code, _, err = command(*shlex.split(line)[1:])
     assert code == 0, err
     assert "1 row removed" in err or "2 rows removed" in err

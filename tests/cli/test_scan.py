@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from cli.command_line import flowers, installed, one_line, write_csv
+from helpers.command_line import flowers, installed, one_line, write_csv
 
 
 def planted(tmp_path, rng):

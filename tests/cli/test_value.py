@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 import nearworth as nw
-from cli.command_line import flowers, installed, one_line, write_csv
+from helpers.command_line import flowers, installed, one_line, write_csv
+from helpers.runs import assert_same_valuation, data
 from nearworth.cli import main
 from nearworth.tables.read import read
-from runs import data, same
 
 
 def test_value_gives_what_the_api_gives(command, tmp_path, rng):
@@ -140,7 +140,7 @@ def test_merge_writes_what_one_run_would_have_given(parts, tmp_path):
         np.testing.assert_array_equal(frame["value"], expected.values)
         np.testing.assert_array_equal(frame["standard_error"], expected.standard_errors)
     assert merge(*files, "-o", tmp_path / "values.npz").exit_code == 0
-    same(nw.Valuation.load(tmp_path / "values.npz"), expected)
+    assert_same_valuation(nw.Valuation.load(tmp_path / "values.npz"), expected)
     assert "--force" in merge(*files, "-o", tmp_path / "values.npz").output
     assert merge(*files, "-o", tmp_path / "values.npz", "--force").exit_code == 0
 

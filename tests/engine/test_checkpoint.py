@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from runs import KINDS, InterruptedByUserError, data, interrupt_after, same
+from helpers.runs import KINDS, InterruptedByUserError, assert_same_valuation, data, interrupt_after
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -29,7 +29,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(kind, rng, tmp_path):
     for n_jobs in (2, 1):  # the second time everything is there
         est = nw.KNNShapley(3, n_jobs=n_jobs, progress=False, **KINDS[kind]).fit(X, y)
         valuation = est.value(X_val, y_val, weights, checkpoint=tmp_path)
-        same(valuation, expected)
+        assert_same_valuation(valuation, expected)
         assert valuation.resumed > resumed
         resumed = valuation.resumed
     assert resumed == len(y_val)
@@ -44,7 +44,7 @@ def test_valuing_each_other_and_standard_errors_of_owners_survive_too(rng, tmp_p
     est.progress = None
     valuation = est.value(checkpoint=tmp_path)
     assert valuation.resumed >= 64
-    same(valuation, expected)
+    assert_same_valuation(valuation, expected)
     assert valuation.sum_by(y) == expected.sum_by(y)
     with pytest.raises(ValueError, match="differs in the weights"):
         est.value(sample_weight=rng.uniform(1, 2, 200), checkpoint=tmp_path)
@@ -56,7 +56,7 @@ def test_a_finished_run_returns_at_once(rng, tmp_path, monkeypatch):
     expected = est.value(X_val, y_val, checkpoint=tmp_path / "new" / "folder")
     monkeypatch.setattr("nearworth.engine.value.run_steps", None)
     again = est.value(X_val, y_val, checkpoint=tmp_path / "new" / "folder")
-    same(again, expected)
+    assert_same_valuation(again, expected)
     assert (expected.resumed, again.resumed) == (0, len(y_val))
 
 
@@ -134,7 +134,7 @@ def test_a_full_disk_does_not_end_the_run(interval, rng, tmp_path, monkeypatch):
                 .value(X_val, y_val, checkpoint=tmp_path, checkpoint_interval=interval)
             )
     assert len(caught) == 1
-    same(valuation, nw.KNNShapley().fit(X, y).value(X_val, y_val))
+    assert_same_valuation(valuation, nw.KNNShapley().fit(X, y).value(X_val, y_val))
     assert (tmp_path / "progress.part").read_bytes() == kept
     assert {p.name for p in tmp_path.iterdir()} == {"progress.part", "lock"}  # no scraps
 
@@ -159,7 +159,7 @@ def test_a_disk_that_is_really_full(rng, tmp_path):
         est = nw.KNNShapley(n_jobs=1).fit(X, y)
         with pytest.warns(UserWarning, match="could not be written .*No space left"):
             valuation = est.value(X_val, y_val, checkpoint=disk / "c")
-        same(valuation, est.value(X_val, y_val))
+        assert_same_valuation(valuation, est.value(X_val, y_val))
         assert (disk / "c" / "progress.part").read_bytes() == kept
         (disk / "ballast").unlink()
         assert 128 <= est.value(X_val, y_val, checkpoint=disk / "c").resumed < 330
@@ -172,7 +172,8 @@ def test_a_disk_that_is_really_full(rng, tmp_path):
 def test_a_clock_that_is_set_does_not_matter(jump, rng, tmp_path, monkeypatch):
     """Neither to when a checkpoint is written nor to what is in it."""
     X, y, X_val, y_val = data(rng)
-    written, now = [], [1e9]
+    written = []
+    now = [1e9]
     save = nw.Partial.save
     monkeypatch.setattr(
         nw.Partial, "save", lambda part, path: (written.append(part.n_points), save(part, path))
@@ -188,7 +189,7 @@ def test_a_clock_that_is_set_does_not_matter(jump, rng, tmp_path, monkeypatch):
         valuation = est.value(
             X_val, y_val, checkpoint=tmp_path / folder, checkpoint_interval=interval
         )
-        same(valuation, nw.KNNShapley(3).fit(X, y).value(X_val, y_val))
+        assert_same_valuation(valuation, nw.KNNShapley(3).fit(X, y).value(X_val, y_val))
         assert est.value(X_val, y_val, checkpoint=tmp_path / folder).resumed == 330
         assert (len(written) == 1) == (folder == "seldom")
         written.clear()
@@ -289,15 +290,17 @@ def test_more_validation_points_as_if_all_had_been_given_at_once(kind, rng):
         valuation = est.value(X_val[a:b], y_val[a:b], weights[a:b], continue_from=before)
         if before is not None:
             np.testing.assert_array_equal(before.values, kept)  # nobody's sums are touched
-            same(before, nw.Valuation.from_partial(before.partial))
-    same(valuation, expected)
+            assert_same_valuation(before, nw.Valuation.from_partial(before.partial))
+    assert_same_valuation(valuation, expected)
 
 
 def test_going_on_from_a_valuation_with_contributions(rng):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     first = est.value(X_val[:70], y_val[:70], contributions=[1, 2])
-    same(est.value(X_val[70:], y_val[70:], continue_from=first), est.value(X_val, y_val))
+    assert_same_valuation(
+        est.value(X_val[70:], y_val[70:], continue_from=first), est.value(X_val, y_val)
+    )
 
 
 def test_going_on_costs_the_new_points_alone(rng):
@@ -321,7 +324,7 @@ def test_going_on_from_a_file_and_with_a_checkpoint(rng, tmp_path):
         est.value(X_val[100:], y_val[100:], continue_from=first, checkpoint=tmp_path / "c")
     est.progress = None
     valuation = est.value(X_val[100:], y_val[100:], continue_from=first, checkpoint=tmp_path / "c")
-    same(valuation, expected)
+    assert_same_valuation(valuation, expected)
     assert 0 < valuation.resumed < 230
     assert (
         est.value(X_val[100:], y_val[100:], continue_from=first, checkpoint=tmp_path / "c").resumed
@@ -363,7 +366,7 @@ def test_parts_made_by_hand(kind, rng):
     ]
     rng.shuffle(parts)
     merged = nw.Valuation.from_partial(parts[0].merge(parts[1:]))
-    same(merged, est.value(X_val, y_val))
+    assert_same_valuation(merged, est.value(X_val, y_val))
     assert len(merged.origin.validation) == 3
 
 

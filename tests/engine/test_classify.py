@@ -14,7 +14,9 @@ from nearworth.engine import plan as planning
 from nearworth.games.ties import TieBlocks
 from nearworth.neighbors.searchers import Neighbours
 
-N, N_VAL, D = 3_000, 12, 6
+N = 3_000
+N_VAL = 12
+D = 6
 
 
 def _clusters(rng, n):
@@ -114,8 +116,10 @@ def test_every_game(data, utility, ties, semivalue, rng):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 50, 2_047, 2_048, 40_000, 300_000])
 def test_sizes(n, rng):
-    X, y = rng.normal(size=(n, 3)), rng.integers(0, 4, n)
-    X_val, y_val = rng.normal(size=(9, 3)), rng.choice(y, 9)
+    X = rng.normal(size=(n, 3))
+    y = rng.integers(0, 4, n)
+    X_val = rng.normal(size=(9, 3))
+    y_val = rng.choice(y, 9)
     est = nw.KNNShapley(5).fit(X, y)
     expected = plain(est, X_val, y_val, 5)
     np.testing.assert_allclose(
@@ -139,8 +143,10 @@ def test_both_precisions_of_the_product(data, most_ambiguous, rng, monkeypatch):
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_threads_and_budgets_do_not_show(task, rng):
-    X, y = rng.normal(size=(2_500, 5)), rng.integers(0, 3, 2_500)
-    X_val, y_val = rng.normal(size=(300, 5)), rng.integers(0, 3, 300)
+    X = rng.normal(size=(2_500, 5))
+    y = rng.integers(0, 3, 2_500)
+    X_val = rng.normal(size=(300, 5))
+    y_val = rng.integers(0, 3, 300)
     est = nw.KNNShapley(5, task=task, standard_errors=True, n_jobs=1).fit(X, y)
     expected = est.value(X_val, y_val)
     plans = set()
@@ -193,7 +199,8 @@ def test_from_several_threads_at_once(rng):
 @pytest.mark.parametrize("data", DATA)
 def test_regression_loops_against_the_vectorised_formula(data, utility, semivalue, rng):
     X, X_val = np.split(DATA[data](rng, N + N_VAL), [N])
-    y, y_val = rng.normal(size=N) + 3, rng.normal(size=N_VAL) + 3
+    y = rng.normal(size=N) + 3
+    y_val = rng.normal(size=N_VAL) + 3
     est = nw.KNNShapley(6, task="regression", utility=utility, semivalue=semivalue).fit(X, y)
     training = est.training_set_
     order, blocks = ranked_points(training, X_val, "average")
@@ -210,7 +217,8 @@ def test_regression_loops_against_the_vectorised_formula(data, utility, semivalu
 @pytest.mark.parametrize("offset", [0.0, 1.0])
 def test_distances_of_any_size(scale, offset, rng):
     """Given distances from the edge of underflow to the largest allowed."""
-    D, y = scale * (offset + rng.random((8, 60))), rng.integers(0, 2, 60)
+    D = scale * (offset + rng.random((8, 60)))
+    y = rng.integers(0, 2, 60)
     D[:, ::7] = D[:, :1]
     y_val = rng.integers(0, 2, 8)
     ranks = np.array([np.unique(row, return_inverse=True)[1] for row in D], dtype=float)
@@ -222,7 +230,8 @@ def test_distances_of_any_size(scale, offset, rng):
 
 def test_distances_at_the_edge_of_overflow():
     far = {0.0: 1e308, 1.0: 1.1e308, 2.0: 1.2e308, 3.0: 1.3e308, 4.0: 1.7e308, 5.0: 0.0}
-    X, y = np.arange(6.0)[:, None], [0, 1, 0, 1, 0, 1]
+    X = np.arange(6.0)[:, None]
+    y = [0, 1, 0, 1, 0, 1]
     ranks = [[1, 2, 3, 4, 5, 0]]
     for label in (0, 1):
         expected = nw.knn_shapley(None, y, ranks, [label], 2, metric="precomputed")
@@ -239,7 +248,8 @@ def test_any_byte_order_and_width(dtype, n, rng):
         else (1e4 + 1e-3 * rng.normal(size=(n, 3))).astype(dtype)
     )
     T = X[:9].astype(float) + 0.25e-3
-    y, y_val = rng.integers(0, 2, n), rng.integers(0, 2, 9)
+    y = rng.integers(0, 2, n)
+    y_val = rng.integers(0, 2, 9)
     np.testing.assert_array_equal(
         nw.knn_shapley(X, y, T, y_val), nw.knn_shapley(X.astype(np.float64), y, T, y_val)
     )
@@ -248,11 +258,9 @@ def test_any_byte_order_and_width(dtype, n, rng):
 def test_tiny_numbers_take_the_same_ranks_on_every_path(rng):
     X = rng.normal(size=(3_000, 2)) * 1e-165
     X[0] = 1e-95
-    T, y, y_val = (
-        rng.normal(size=(16, 2)) * 1e-165,
-        rng.integers(0, 2, 3_000),
-        rng.integers(0, 2, 16),
-    )
+    T = rng.normal(size=(16, 2)) * 1e-165
+    y = rng.integers(0, 2, 3_000)
+    y_val = rng.integers(0, 2, 16)
     est = nw.KNNShapley(5).fit(X, y)
     few_at_a_time = np.average(
         [est.value(T[s], y_val[s]).values for s in (slice(7), slice(7, 14), slice(14, 16))],
@@ -265,29 +273,33 @@ def test_tiny_numbers_take_the_same_ranks_on_every_path(rng):
 def test_overlapping_runs_give_the_blas_its_threads_back(rng):
     from concurrent.futures import ThreadPoolExecutor
 
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info, threadpool_limits
 
-    def blas():
+    def blas_threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     X, y, X_val, y_val = make(rng, "random", "ten classes")
     est = nw.KNNShapley(5).fit(X, y)
-    before = blas()
-    with ThreadPoolExecutor(4) as pool:
-        list(
-            pool.map(
-                lambda i: est.value(np.tile(X_val, (i, 1)), np.tile(y_val, i)), [1, 9, 3, 14, 2, 5]
-            )
-        )
-    assert blas() == before
+
+    def value_repeated(n_times):
+        est.value(np.tile(X_val, (n_times, 1)), np.tile(y_val, n_times))
+
+    # More than one thread, else nothing could be lost.
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(value_repeated, [1, 9, 3, 14, 2, 5]))
+        assert blas_threads() == before
 
 
 def test_a_thread_that_cannot_start_says_so(rng, monkeypatch):
     import threading
 
-    X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    X = rng.normal(size=(500, 2))
+    y = rng.integers(0, 2, 500)
     est = nw.KNNShapley(n_jobs=3).fit(X, y)
-    real, started = threading.Thread.start, []
+    real = threading.Thread.start
+    started = []
 
     def start(self):
         if len(started) == 2:
@@ -307,7 +319,9 @@ def test_a_slow_listener_does_not_let_work_pile_up(rng, monkeypatch):
     """
     from nearworth.engine import run as running
 
-    begin, begun, seen = running.Request.leaf, [], []
+    begin = running.Request.leaf
+    begun = []
+    seen = []
 
     def counted(self, n_train):
         begun.append(n_train)
@@ -319,7 +333,8 @@ def test_a_slow_listener_does_not_let_work_pile_up(rng, monkeypatch):
             seen.append(len(begun))
 
     monkeypatch.setattr(running.Request, "leaf", counted)
-    X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    X = rng.normal(size=(300, 2))
+    y = rng.integers(0, 2, 300)
     est = nw.KNNShapley(n_jobs=2, progress=slow).fit(X, y)
     est.value(rng.normal(size=(6_400, 2)), rng.integers(0, 2, 6_400))
     assert len(begun) == 100
@@ -336,11 +351,13 @@ def test_products_of_other_metrics(data, metric, rng, monkeypatch):
     """
     X, y, X_val, y_val = make(rng, data, "ten classes")
     if metric != "inner_product":
-        X, X_val = X.astype(float), X_val.astype(float)
+        X = X.astype(float)
+        X_val = X_val.astype(float)
         X[:, 0] += 1  # nobody without a direction
         X_val[:, 0] += 1
     est = nw.KNNShapley(5, metric=metric).fit(X, y)
-    fast, slow = est.value(X_val, y_val).values, None
+    fast = est.value(X_val, y_val).values
+    slow = None
     monkeypatch.setattr(planning, "PRODUCT_POINTS", 10**9)
     slow = est.value(X_val, y_val).values
     np.testing.assert_array_equal(fast, slow)
@@ -357,7 +374,8 @@ def test_inner_product_ranks_by_similarity(rng):
 
 def test_the_distances_for_a_tie_grow_with_its_size_not_with_its_square(monkeypatch):
     """All points at one distance: what the kernel says it took, not seconds."""
-    call, taken = native.call, []
+    call = native.call
+    taken = []
 
     def counted(name, *arguments):
         result = call(name, *arguments)
@@ -408,7 +426,8 @@ def test_certified_values(data, labels, rng):
 
 def test_certified_values_use_their_freedom_and_are_the_same_for_any_threads(rng):
     X, y, X_val, y_val = make(rng, "random", "ten classes")
-    X_val, y_val = np.repeat(X_val, 12, axis=0), np.repeat(y_val, 12)
+    X_val = np.repeat(X_val, 12, axis=0)
+    y_val = np.repeat(y_val, 12)
     exact = nw.KNNShapley(5).fit(X, y).value(X_val, y_val).values
     one, two = (
         nw.KNNShapley(5, max_error=1e-3, n_jobs=n).fit(X, y).value(X_val, y_val) for n in (1, 2)

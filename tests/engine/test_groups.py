@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
+from helpers.definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 from nearworth._common import native
 
 TASKS = ("classification", "regression")
@@ -76,7 +76,8 @@ def test_validation_rows_of_a_group_are_not_predicted_by_it(task, utility, rng):
 def test_groups_of_one_are_plain_self_valuation(task, rng):
     X, y, _ = make(rng, 300, task, 1)
     est = nw.KNNShapley(5, task, standard_errors=True).fit(X, y)
-    plain, grouped = est.value(), est.value(groups=[f"row {i}" for i in range(300)])
+    plain = est.value()
+    grouped = est.value(groups=[f"row {i}" for i in range(300)])
     # Not to the bit: copies share one sum only where they meet the same games.
     np.testing.assert_allclose(plain.values, grouped.values, rtol=0, atol=1e-15)
     np.testing.assert_allclose(plain.standard_errors, grouped.standard_errors, rtol=0, atol=1e-15)
@@ -85,10 +86,12 @@ def test_groups_of_one_are_plain_self_valuation(task, rng):
 @pytest.mark.filterwarnings("ignore:X_val. .*training rows too")
 def test_large_groups_as_by_hand(rng):
     """Sizes at which products and cells are used, against one game per group."""
-    n, k = 3000, 5
+    n = 3000
+    k = 5
     X = rng.normal(size=(n, 8))
     X[1::7] = X[::7][: len(X[1::7])]  # copies
-    y, groups = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1), rng.integers(0, 40, n)
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1)
+    groups = rng.integers(0, 40, n)
     expected = np.zeros(n)
     for group in range(40):
         inside = groups == group
@@ -112,7 +115,8 @@ def test_contributions_add_up(rng):
 
 def test_copies_in_other_groups_keep_their_own_values():
     """Identical rows have equal values only if they meet the same games."""
-    X, y = [[0.0], [0.0], [1.0], [2.0]], ["a", "a", "b", "a"]
+    X = [[0.0], [0.0], [1.0], [2.0]]
+    y = ["a", "a", "b", "a"]
     v = nw.KNNShapley(1).fit(X, y).value(groups=["g", "h", "g", "h"])
     expected = of_definition(
         np.array(X),

@@ -13,7 +13,8 @@ from nearworth.neighbors.quantised import QuantisedKeys
 
 
 def nearest(estimator, X, y, size, X_val=None, y_val=None):
-    training, parameters = estimator.fit(X, y).training_set_, estimator.get_params()
+    training = estimator.fit(X, y).training_set_
+    parameters = estimator.get_params()
     return value_and_nearest(training.problem(X_val, y_val, None, parameters), size)
 
 
@@ -31,7 +32,8 @@ def squared(A, B):
     + [(2500, 20, "classification")],  # through a matrix product, which regression has not
 )
 def test_same_as_a_sort(rng, n, size, task):
-    X, y = rng.normal(size=(n, 3)), np.arange(n) % 2
+    X = rng.normal(size=(n, 3))
+    y = np.arange(n) % 2
     valuation, found = nearest(nw.KNNShapley(3, task=task), X, y, size)
     D = squared(X, X)
     np.fill_diagonal(D, np.inf)
@@ -42,7 +44,8 @@ def test_same_as_a_sort(rng, n, size, task):
 
 
 def test_against_validation_points(rng):
-    X, Q = rng.normal(size=(2500, 4)), rng.normal(size=(30, 4))
+    X = rng.normal(size=(2500, 4))
+    Q = rng.normal(size=(30, 4))
     y = rng.integers(0, 2, 2500)
     _, found = nearest(nw.KNNShapley(3), X, y, 9, Q, y[:30])
     assert (found.rows == np.argsort(squared(Q, X), axis=1)[:, :9]).all()
@@ -66,7 +69,8 @@ def test_hashes_decide_where_the_list_would_be_too_short():
 
 @pytest.mark.skipif(not native.available(), reason="the compiled library is not there")
 def test_few_exact_keys_are_asked_for(rng):
-    keys, asked = rng.integers(0, 2**30, 100_000).astype(np.int32), []
+    keys = rng.integers(0, 2**30, 100_000).astype(np.int32)
+    asked = []
 
     def exact(rows):
         asked.append(len(rows))
@@ -75,7 +79,8 @@ def test_few_exact_keys_are_asked_for(rng):
     block = QuantisedKeys(
         qkeys=keys[None], tolerance=np.zeros(1, np.int32), usable=np.ones(1, bool), exact=[exact]
     )
-    lists, nobody = NearestLists(1, 50), np.empty((1, 0), np.int32)
+    lists = NearestLists(1, 50)
+    nobody = np.empty((1, 0), np.int32)
     block.nearest(
         np.arange(100_000, dtype=np.int32), nobody, lists.found, least=lists.least, first=0
     )
@@ -102,11 +107,10 @@ def test_a_query_that_is_recorded_again_leaves_nothing_of_the_first_time():
 def test_lists_from_quantised_keys_are_those_of_a_sort(
     rng, n, size, least, spread, source, n_excluded
 ):
-    first, stop, order = (
-        100,
-        130,
-        rng.permutation(n).astype(np.int32),
-    )  # numbers of queries are part of the hashes
+    # Numbers of queries are part of the hashes.
+    first = 100
+    stop = 130
+    order = rng.permutation(n).astype(np.int32)
     points = rng.integers(0, spread + 1, (n, 3)).astype(np.int16)
     queries = points[rng.integers(0, n, stop - first)].astype(np.float64)
     count = min(n_excluded, n - 1)
@@ -126,7 +130,8 @@ def test_lists_from_quantised_keys_are_those_of_a_sort(
         "given": {"given": keys},
         "exact": {"exact": [row.__getitem__ for row in keys]},
     }[source]
-    found, expected = NearestLists(stop, size, least), NearestLists(stop, size, least)
+    found = NearestLists(stop, size, least)
+    expected = NearestLists(stop, size, least)
     block = QuantisedKeys(
         qkeys=qkeys, tolerance=tolerance, usable=np.ones(stop - first, dtype=bool), **exact
     )

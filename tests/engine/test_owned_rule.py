@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
+from helpers.definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 
 
 def of_definition(X, y, owned, Q, q, *, k, utility, semivalue, ties):
-    candidates, always = np.flatnonzero(~owned).tolist(), np.flatnonzero(owned).tolist()
+    candidates = np.flatnonzero(~owned).tolist()
+    always = np.flatnonzero(owned).tolist()
     total = np.zeros(len(y))
     for point, label in zip(Q, q, strict=True):
         distances = ((X - point) ** 2).sum(axis=1).tolist()
@@ -33,13 +34,14 @@ def of_definition(X, y, owned, Q, q, *, k, utility, semivalue, ties):
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_values_agree_with_the_definition(rng, utility, ties):
     for _ in range(10):
-        n, n_owned = 8, int(rng.integers(0, 8))
-        X, y = (
-            rng.integers(0, 3, (n, 2)).astype(float),
-            np.append([0, 1, 2], rng.integers(0, 3, n - 3)),
-        )
+        n = 8
+        n_owned = int(rng.integers(0, 8))
+        X = rng.integers(0, 3, (n, 2)).astype(float)
+        y = np.append([0, 1, 2], rng.integers(0, 3, n - 3))
         owned = rng.permutation(np.arange(n) < n_owned)
-        Q, q, k = rng.integers(0, 3, (2, 2)), rng.integers(0, 3, 2), int(rng.integers(1, 11))
+        Q = rng.integers(0, 3, (2, 2))
+        q = rng.integers(0, 3, 2)
+        k = int(rng.integers(1, 11))
         for semivalue in (*SEMIVALUES, "composite", ("sizes", 0, 2)):
             if semivalue == ("sizes", 0, 2) and n_owned > 7:
                 continue
@@ -54,12 +56,10 @@ def test_values_agree_with_the_definition(rng, utility, ties):
 
 
 def test_nothing_owned_is_the_plain_value_and_nothing_beyond_the_kth_owned_row_counts(rng):
-    X, y, Q, q = (
-        rng.normal(size=(50, 2)),
-        rng.integers(0, 2, 50),
-        rng.normal(size=(5, 2)),
-        rng.integers(0, 2, 5),
-    )
+    X = rng.normal(size=(50, 2))
+    y = rng.integers(0, 2, 50)
+    Q = rng.normal(size=(5, 2))
+    q = rng.integers(0, 2, 5)
     est = nw.KNNShapley(3).fit(X, y)
     np.testing.assert_allclose(
         est.value(Q, q, owned=np.zeros(50, bool)).values, est.value(Q, q).values, atol=1e-14
@@ -75,8 +75,10 @@ def test_nothing_owned_is_the_plain_value_and_nothing_beyond_the_kth_owned_row_c
 @pytest.mark.parametrize("decimals", [0, 6])
 def test_searching_by_products_gives_the_same(rng, monkeypatch, decimals):
     """With many ties on a grid, and with none."""
-    X, y = (rng.normal(size=(4000, 3)) * 3).round(decimals), rng.integers(0, 3, 4000)
-    Q, q = (rng.normal(size=(40, 3)) * 3).round(decimals), rng.integers(0, 3, 40)
+    X = (rng.normal(size=(4000, 3)) * 3).round(decimals)
+    y = rng.integers(0, 3, 4000)
+    Q = (rng.normal(size=(40, 3)) * 3).round(decimals)
+    q = rng.integers(0, 3, 40)
     owned = rng.random(4000) < 0.9
     est = nw.KNNShapley(5, standard_errors=True).fit(X, y)
     searched = est.value(Q, q, owned=owned)
@@ -91,12 +93,10 @@ def test_searching_by_products_gives_the_same(rng, monkeypatch, decimals):
 
 def test_what_a_batch_brings_adds_up(rng):
     """Efficiency: the utility of all rows minus that of the owned ones."""
-    X, y, Q, q = (
-        rng.normal(size=(60, 2)),
-        rng.integers(0, 2, 60),
-        rng.normal(size=(20, 2)),
-        rng.integers(0, 2, 60)[:20],
-    )
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 2, 60)
+    Q = rng.normal(size=(20, 2))
+    q = rng.integers(0, 2, 60)[:20]
     owned = np.arange(60) < 40
     gain = nw.KNNShapley(3, n_classes=2).fit(X, y).value(Q, q, owned=owned).values.sum()
     before = nw.KNNShapley(3, n_classes=2).fit(X[owned], y[owned]).value(Q, q).values.sum()
@@ -106,12 +106,10 @@ def test_what_a_batch_brings_adds_up(rng):
 
 
 def test_checkpoints_and_executors(rng, tmp_path):
-    X, y, Q, q = (
-        rng.normal(size=(300, 4)),
-        rng.integers(0, 3, 300),
-        rng.normal(size=(150, 4)),
-        rng.integers(0, 3, 150),
-    )
+    X = rng.normal(size=(300, 4))
+    y = rng.integers(0, 3, 300)
+    Q = rng.normal(size=(150, 4))
+    q = rng.integers(0, 3, 150)
     owned = rng.random(300) < 0.7
     est = nw.KNNShapley(4).fit(X, y)
     here = est.value(Q, q, owned=owned)
@@ -129,7 +127,8 @@ def test_checkpoints_and_executors(rng, tmp_path):
 
 
 def test_what_is_refused(rng):
-    X, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    X = rng.normal(size=(20, 2))
+    y = rng.integers(0, 2, 20)
     est = nw.KNNShapley(3).fit(X, y)
     for owned in (np.ones(19, bool), np.arange(20), ["a"] * 20):
         with pytest.raises(ValueError, match="owned must be a mask"):

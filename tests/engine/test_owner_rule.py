@@ -9,20 +9,22 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import UTILITIES, defined_values, utility_function, utility_of_owners
+from helpers.definition import UTILITIES, defined_values, utility_function, utility_of_owners
 from nearworth._common import native
 from nearworth.engine.owner_rules import owner_rule
 from nearworth.engine.value import partial_sums
 
 
-def of_definition(
+def defined_owner_values(
     X, y, owners, Q, q, *, k, utility, semivalue, ties, groups=None, query_groups=None, itself=False
 ):
-    """Mean over queries of the values in the game of all owners, with the rows that may vote."""
-    names, codes = (
-        list(dict.fromkeys(owners)),
-        [list(dict.fromkeys(owners)).index(owner) for owner in owners],
-    )
+    """Values of owners by the definition, the mean over queries, shape (n_owners,).
+
+    With `itself`, the queries are the training rows and none votes for itself. With `groups`, no
+    row votes for a query of its own group.
+    """
+    names = list(dict.fromkeys(owners))
+    codes = [names.index(owner) for owner in owners]
     total = np.zeros(len(names))
     for number, (point, label) in enumerate(zip(Q, q, strict=True)):
         distances = ((X - point) ** 2).sum(axis=1).tolist()
@@ -32,14 +34,13 @@ def of_definition(
         allowed = [i for i in range(len(y)) if not (itself and i == number)]
         if groups is not None:
             allowed = [i for i in allowed if groups[i] != query_groups[number]]
-        rows = [[i for i in allowed if codes[i] == owner] for owner in range(len(names))]
-        total += defined_values(
-            lambda members, rows=rows, game=game: game(
-                tuple(sorted(i for o in members for i in rows[o]))
-            ),
-            len(names),
-            semivalue,
-        )
+        rows_of_owner = [[i for i in allowed if codes[i] == code] for code in range(len(names))]
+
+        def game_of_owners(members, rows_of_owner=rows_of_owner, game=game):
+            rows = [row for owner in members for row in rows_of_owner[owner]]
+            return game(tuple(sorted(rows)))
+
+        total += defined_values(game_of_owners, len(names), semivalue)
     return total / len(q)
 
 
@@ -50,7 +51,8 @@ def make(rng, n, n_owners, n_classes=3):
     return X, y, rng.choice([f"o{i}" for i in range(n_owners)], n)
 
 
-def found(owners):
+def totals(owners):
+    """The value of each owner, shape (n_owners,)."""
     return np.array([value.total for value in owners.values()])
 
 
@@ -68,17 +70,15 @@ def form(request, monkeypatch):
 def test_values_agree_with_the_definition(rng, form, utility, ties):
     for _ in range(3):
         X, y, owners = make(rng, 10, int(rng.integers(1, 6)))
-        Q, q, k = (
-            rng.integers(0, 3, (3, 2)) + 1000.0,
-            rng.integers(0, 3, 3),
-            int(rng.integers(1, 7)),
-        )
+        Q = rng.integers(0, 3, (3, 2)) + 1000.0
+        q = rng.integers(0, 3, 3)
+        k = int(rng.integers(1, 7))
         for semivalue in ("shapley", "banzhaf", "loo", ("beta", 4, 1), "composite"):
             game = {"k": k, "utility": utility, "semivalue": semivalue, "ties": ties}
             est = nw.KNNShapley(k, utility=utility, semivalue=semivalue, ties=ties).fit(X, y)
-            expected = of_definition(X, y, owners, Q, q, **game)
+            expected = defined_owner_values(X, y, owners, Q, q, **game)
             np.testing.assert_allclose(
-                found(est.value_owners(owners, Q, q)), expected, rtol=0, atol=1e-12
+                totals(est.value_owners(owners, Q, q)), expected, rtol=0, atol=1e-12
             )
 
 
@@ -86,7 +86,8 @@ def test_values_agree_with_the_definition(rng, form, utility, ties):
 def test_a_training_set_valued_on_itself_with_and_without_groups(rng, form, utility):
     for _ in range(4):
         X, y, owners = make(rng, 9, 3)
-        groups, k = rng.integers(0, 3, 9), int(rng.integers(1, 5))
+        groups = rng.integers(0, 3, 9)
+        k = int(rng.integers(1, 5))
         game = {
             "k": k,
             "utility": utility,
@@ -96,21 +97,21 @@ def test_a_training_set_valued_on_itself_with_and_without_groups(rng, form, util
         }
         est = nw.KNNShapley(k, utility=utility).fit(X, y)
         np.testing.assert_allclose(
-            found(est.value_owners(owners)),
-            of_definition(X, y, owners, X, y, **game),
+            totals(est.value_owners(owners)),
+            defined_owner_values(X, y, owners, X, y, **game),
             rtol=0,
             atol=1e-12,
         )
-        expected = of_definition(X, y, owners, X, y, groups=groups, query_groups=groups, **game)
+        expected = defined_owner_values(
+            X, y, owners, X, y, groups=groups, query_groups=groups, **game
+        )
         np.testing.assert_allclose(
-            found(est.value_owners(owners, groups=groups)), expected, rtol=0, atol=1e-12
+            totals(est.value_owners(owners, groups=groups)), expected, rtol=0, atol=1e-12
         )
 
 
-def of_counts(points, y, owners, n_neighbors, semivalue):
-    """Values for a query at 0 with label 1 and points at or beyond it, in exact fractions of counts
-    of rows.
-    """
+def defined_values_of_counts(points, y, owners, n_neighbors, semivalue):
+    """Values of owners for one query at 0 with label 1, in exact fractions of counts of rows."""
     n_owners = int(owners.max()) + 1
     blocks = []
     for point in np.unique(points):
@@ -128,17 +129,19 @@ def of_counts(points, y, owners, n_neighbors, semivalue):
 @pytest.mark.parametrize("n_points", [1, 3])
 @pytest.mark.parametrize("first_rows", [[1], [149], [75], [1, 75], [1, 2, 3]])
 def test_many_tied_rows_for_every_number_of_neighbours(rng, form, n_points, first_rows):
-    """Owners from 1 row to nearly all, and K from 1 to all rows: no law may vanish because its
-    first term does.
+    """Owners have 1 row to nearly all rows, and K is 1 to all rows.
+
+    No probability may vanish because the first term of its recursion does.
     """
     n = 150
     owners = np.searchsorted(first_rows, np.arange(n), side="right")
-    points, y = rng.integers(0, n_points, n).astype(float), rng.integers(0, 2, n)
+    points = rng.integers(0, n_points, n).astype(float)
+    y = rng.integers(0, 2, n)
     semivalues = ("shapley", "banzhaf", "loo", ("beta", 4, 1))
     for k, semivalue in zip((1, n // 2, n - 1, n), semivalues, strict=True):
         est = nw.KNNShapley(k, utility="original", semivalue=semivalue).fit(points[:, None], y)
         values = est.value_owners(owners, [[0.0]], [1])
-        expected = of_counts(points, y, owners, k, semivalue)
+        expected = defined_values_of_counts(points, y, owners, k, semivalue)
         by_code = [values[owner].total for owner in range(len(values))]
         np.testing.assert_allclose(by_code, expected, rtol=0, atol=1e-13, err_msg=f"K = {k}")
 
@@ -153,49 +156,58 @@ def test_thousands_of_tied_rows(rng, form):
         .fit(np.zeros((n, 1)), y)
         .value_owners(owners, [[0.0]], [1])
     )
-    expected = of_counts(np.zeros(n), y, owners, 3, "shapley")
+    expected = defined_values_of_counts(np.zeros(n), y, owners, 3, "shapley")
     np.testing.assert_allclose([values[0].total, values[1].total], expected, rtol=0, atol=1e-12)
 
 
 def test_one_row_per_owner_is_the_plain_formula(rng):
-    X, y = rng.normal(size=(40, 3)), rng.integers(0, 2, 40)
+    X = rng.normal(size=(40, 3))
+    y = rng.integers(0, 2, 40)
     for k in (1, 4, 50):
         est = nw.KNNShapley(k).fit(X, y)
         rows = est.value(X[:7] + 0.1, y[:7])
         owners = est.value_owners(np.arange(40), X[:7] + 0.1, y[:7])
-        np.testing.assert_allclose(found(owners), rows.values, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(totals(owners), rows.values, rtol=0, atol=1e-13)
 
 
 def test_efficiency_symmetry_and_copies(rng):
-    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
-    Q, q = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 2, 60)
+    Q = rng.normal(size=(30, 2))
+    q = rng.integers(0, 2, 30)
     owners = np.repeat(["a", "b", "c"], 20)
     est = nw.KNNShapley(3).fit(X, y)
-    assert np.isclose(
-        found(est.value_owners(owners, Q, q)).sum(), est.value(Q, q).values.sum(), atol=1e-13
-    )
+    total = totals(est.value_owners(owners, Q, q)).sum()
+    assert np.isclose(total, est.value(Q, q).values.sum(), atol=1e-13)
+
+    # An owner with the rows of another one has its value.
     twins = nw.KNNShapley(3).fit(np.vstack([X, X[:20]]), np.append(y, y[:20]))
     both = twins.value_owners(np.append(owners, ["d"] * 20), Q, q)
     assert np.isclose(both["a"].total, both["d"].total, atol=1e-13)
-    many = nw.KNNShapley(3).fit(np.vstack([X, *[X[:20]] * 9]), np.append(y, np.tile(y[:20], 9)))
-    more = nw.KNNShapley(3).fit(np.vstack([X, *[X[:20]] * 2]), np.append(y, np.tile(y[:20], 2)))
-    values = [
-        est.value_owners(np.append(owners, ["a"] * (len(est.training_set_.labels) - 60)), Q, q)
-        for est in (many, more)
-    ]
-    np.testing.assert_allclose(
-        found(values[0]), found(values[1]), rtol=0, atol=1e-13
-    )  # K copies are all that count
+
+    # K copies are all that count.
+    def totals_with_copies(n_copies):
+        X_copied = np.vstack([X, *[X[:20]] * n_copies])
+        y_copied = np.append(y, np.tile(y[:20], n_copies))
+        owners_copied = np.append(owners, ["a"] * (20 * n_copies))
+        est = nw.KNNShapley(3).fit(X_copied, y_copied)
+        return totals(est.value_owners(owners_copied, Q, q))
+
+    np.testing.assert_allclose(totals_with_copies(9), totals_with_copies(2), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan", "precomputed"])
 def test_compiled_and_numpy_forms_agree_for_any_metric(rng, monkeypatch, metric):
-    X, y, owners = rng.normal(size=(300, 4)), rng.integers(0, 3, 300), rng.integers(0, 12, 300)
+    X = rng.normal(size=(300, 4))
+    y = rng.integers(0, 3, 300)
+    owners = rng.integers(0, 12, 300)
     X[100:150] = X[:50]  # ties across owners
-    Q, q = rng.normal(size=(20, 4)), rng.integers(0, 3, 20)
+    Q = rng.normal(size=(20, 4))
+    q = rng.integers(0, 3, 20)
     if metric == "precomputed":
         D = np.abs(Q[:, None] - X[None]).sum(axis=2)
-        est, Q = nw.KNNShapley(4, metric=metric, standard_errors=True).fit(None, y), D
+        est = nw.KNNShapley(4, metric=metric, standard_errors=True).fit(None, y)
+        Q = D
     else:
         est = nw.KNNShapley(4, metric=metric, standard_errors=True).fit(X, y)
     compiled = est.value_owners(owners, Q, q)
@@ -207,36 +219,43 @@ def test_compiled_and_numpy_forms_agree_for_any_metric(rng, monkeypatch, metric)
 
 
 def test_standard_errors_are_those_of_single_validation_points(rng):
-    X, y, owners = rng.normal(size=(200, 3)), rng.integers(0, 2, 200), rng.integers(0, 5, 200)
-    Q, q, w = rng.normal(size=(9, 3)), rng.integers(0, 2, 9), rng.random(9)
+    X = rng.normal(size=(200, 3))
+    y = rng.integers(0, 2, 200)
+    owners = rng.integers(0, 5, 200)
+    Q = rng.normal(size=(9, 3))
+    q = rng.integers(0, 2, 9)
+    w = rng.random(9)
     est = nw.KNNShapley(3, standard_errors=True).fit(X, y)
     values = est.value_owners(owners, Q, q, w)
     single = np.array(
-        [found(est.value_owners(owners, Q[i : i + 1], q[i : i + 1])) for i in range(9)]
+        [totals(est.value_owners(owners, Q[i : i + 1], q[i : i + 1])) for i in range(9)]
     )
     mean = w @ single / w.sum()
     expected = np.sqrt(9 / 8 * (w[:, None] ** 2 * (single - mean) ** 2).sum(axis=0)) / w.sum()
-    np.testing.assert_allclose(found(values), mean, atol=1e-14)
+    np.testing.assert_allclose(totals(values), mean, atol=1e-14)
     np.testing.assert_allclose(
         [value.standard_error for value in values.values()], expected, atol=1e-14
     )
 
 
 def test_threads_memory_checkpoints_and_executors_give_the_same_bits(rng, tmp_path):
-    X, y, owners = rng.normal(size=(500, 5)), rng.integers(0, 3, 500), rng.integers(0, 20, 500)
-    Q, q = rng.normal(size=(200, 5)), rng.integers(0, 3, 200)
-    here = found(nw.KNNShapley(5, n_jobs=1).fit(X, y).value_owners(owners, Q, q))
+    X = rng.normal(size=(500, 5))
+    y = rng.integers(0, 3, 500)
+    owners = rng.integers(0, 20, 500)
+    Q = rng.normal(size=(200, 5))
+    q = rng.integers(0, 3, 200)
+    here = totals(nw.KNNShapley(5, n_jobs=1).fit(X, y).value_owners(owners, Q, q))
     est = nw.KNNShapley(5, n_jobs=2, max_memory="3MB").fit(X, y)
-    np.testing.assert_array_equal(found(est.value_owners(owners, Q, q)), here)
+    np.testing.assert_array_equal(totals(est.value_owners(owners, Q, q)), here)
     for _ in range(2):
         np.testing.assert_array_equal(
-            found(est.value_owners(owners, Q, q, checkpoint=tmp_path / "c")), here
+            totals(est.value_owners(owners, Q, q, checkpoint=tmp_path / "c")), here
         )
     with pytest.raises(ValueError, match="checkpoint"):
         est.value_owners(owners[::-1], Q, q, checkpoint=tmp_path / "c")
     with ThreadPoolExecutor(2) as executor:
         np.testing.assert_array_equal(
-            found(est.value_owners(owners, Q, q, executor=executor)), here
+            totals(est.value_owners(owners, Q, q, executor=executor)), here
         )
     done = []
     nw.KNNShapley(5, progress=lambda a, b: done.append((a, b))).fit(X, y).value_owners(owners, Q, q)
@@ -244,11 +263,14 @@ def test_threads_memory_checkpoints_and_executors_give_the_same_bits(rng, tmp_pa
 
 
 def test_a_given_error_takes_fewer_nodes(rng):
-    X, y, owners = rng.normal(size=(400, 3)), rng.integers(0, 2, 400), rng.permutation(400) % 200
-    Q, q = rng.normal(size=(3, 3)), rng.integers(0, 2, 3)
+    X = rng.normal(size=(400, 3))
+    y = rng.integers(0, 2, 400)
+    owners = rng.permutation(400) % 200
+    Q = rng.normal(size=(3, 3))
+    q = rng.integers(0, 2, 3)
     exact = nw.KNNShapley(4).fit(X, y).value_owners(owners, Q, q)
     rough = nw.KNNShapley(4, max_error=1e-3).fit(X, y).value_owners(owners, Q, q)
-    assert np.abs(found(exact) - found(rough)).max() <= 1e-3
+    assert np.abs(totals(exact) - totals(rough)).max() <= 1e-3
     assert "error below" in rough.how
     assert "error below" in exact.how
 
@@ -263,7 +285,8 @@ def test_a_given_error_takes_fewer_nodes(rng):
     ],
 )
 def test_what_cannot_be_exact_is_refused(rng, parameters, message):
-    X, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    X = rng.normal(size=(20, 2))
+    y = rng.integers(0, 2, 20)
     with pytest.raises(ValueError, match=message):
         nw.KNNShapley(3, **parameters).fit(X, y).value_owners(np.arange(20) % 3, X, y)
 
@@ -271,17 +294,18 @@ def test_what_cannot_be_exact_is_refused(rng, parameters, message):
 def test_more_neighbours_than_rows_cost_nothing(rng):
     X, y, owners = make(rng, 12, 4)
     for utility in UTILITIES:
-        found_ = found(
+        values = totals(
             nw.KNNShapley(10**6, utility=utility).fit(X, y).value_owners(owners, X[:2], y[:2])
         )
         game = {"k": 10**6, "utility": utility, "semivalue": "shapley", "ties": "average"}
         np.testing.assert_allclose(
-            found_, of_definition(X, y, owners, X[:2], y[:2], **game), rtol=0, atol=1e-12
+            values, defined_owner_values(X, y, owners, X[:2], y[:2], **game), rtol=0, atol=1e-12
         )
 
 
 def test_wrong_owners_are_refused(rng):
-    X, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    X = rng.normal(size=(20, 2))
+    y = rng.integers(0, 2, 20)
     with pytest.raises(ValueError, match="19 entries for 20 rows"):
         nw.KNNShapley(3).fit(X, y).value_owners(np.arange(19), X, y)
     with pytest.raises(TypeError, match="takes no contributions"):
@@ -291,44 +315,47 @@ def test_wrong_owners_are_refused(rng):
 
 
 def test_random_orders_are_unbiased_with_honest_standard_errors(rng):
-    """Against exact values: the standard errors of the sampled values cover validation points and
-    orders.
-    """
-    X, y = rng.normal(size=(120, 3)), rng.integers(0, 3, 120)
-    Q, q = rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
+    """The standard errors of sampled values cover validation rows and orders."""
+    X = rng.normal(size=(120, 3))
+    y = rng.integers(0, 3, 120)
+    Q = rng.normal(size=(200, 3))
+    q = rng.integers(0, 3, 200)
     owners = rng.integers(0, 12, 120)
     exact = nw.KNNShapley(3).fit(X, y).value_owners(owners, Q, q)
     sampled = nw.KNNShapley(3, random_state=0).fit(X, y).value_owners(owners, Q, q, n_orders=8)
-    errors = np.array([each.standard_error for each in sampled.values()])
-    assert (np.abs(found(sampled) - found(exact)) < 4 * errors).all()
+    errors = np.array([value.standard_error for value in sampled.values()])
+    assert (np.abs(totals(sampled) - totals(exact)) < 4 * errors).all()
     assert "8 random orders" in sampled.how
     assert "not exact" in sampled.how
     again = (
         nw.KNNShapley(3, random_state=0, n_jobs=1).fit(X, y).value_owners(owners, Q, q, n_orders=8)
     )
-    assert found(again).tolist() == found(sampled).tolist()
-    assert found(sampled).sum() == pytest.approx(
-        found(exact).sum(), abs=1e-12
-    )  # every order shares out the whole
+    assert totals(again).tolist() == totals(sampled).tolist()
+    # Every order shares out the whole.
+    assert totals(sampled).sum() == pytest.approx(totals(exact).sum(), abs=1e-12)
 
 
 def test_equal_validation_rows_get_orders_of_their_own(rng):
     """The standard error takes them for independent: with the same orders for all it would be 0."""
-    X, y, owners = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.integers(0, 12, 60)
-    Q, q = np.repeat([[0.1, 0.2]], 200, axis=0), np.zeros(200, dtype=int)
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 3, 60)
+    owners = rng.integers(0, 12, 60)
+    Q = np.repeat([[0.1, 0.2]], 200, axis=0)
+    q = np.zeros(200, dtype=int)
     est = nw.KNNShapley(3).fit(X, y)
     exact = est.value_owners(owners, Q, q)
     sampled = est.value_owners(owners, Q, q, n_orders=2)
-    errors = np.array([each.standard_error for each in sampled.values()])
-    assert (np.abs(found(sampled) - found(exact)) < 4 * errors).all()
+    errors = np.array([value.standard_error for value in sampled.values()])
+    assert (np.abs(totals(sampled) - totals(exact)) < 4 * errors).all()
 
 
 def test_random_orders_are_the_same_in_any_part_of_a_run(rng, tmp_path):
-    X, y, owners = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.integers(0, 12, 60)
-    Q, q = (
-        np.repeat(rng.normal(size=(50, 2)), 4, axis=0),
-        np.repeat(rng.integers(0, 3, 50), 4),
-    )  # 200: four leaves
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 3, 60)
+    owners = rng.integers(0, 12, 60)
+    # 200: four leaves.
+    Q = np.repeat(rng.normal(size=(50, 2)), 4, axis=0)
+    q = np.repeat(rng.integers(0, 3, 50), 4)
     est = nw.KNNShapley(3, random_state=5, n_jobs=1).fit(X, y)
     for rows in ((Q, q), (None, None)):
         here = list(est.value_owners(owners, *rows, n_orders=2).values())
@@ -350,11 +377,15 @@ def test_random_orders_are_the_same_in_any_part_of_a_run(rng, tmp_path):
 
 
 def test_orders_go_by_the_position_in_the_whole_run(rng):
-    """Sums over two parts of the validation points are those of one run; a part of a part keeps its
-    positions.
+    """Sums over two parts of the validation rows are those of one run.
+
+    A part of a part keeps its positions.
     """
-    X, y, owners = rng.normal(size=(30, 2)), rng.integers(0, 3, 30), rng.integers(0, 6, 30)
-    Q, q = np.repeat([[0.1, 0.2]], 128, axis=0), np.zeros(128, dtype=int)
+    X = rng.normal(size=(30, 2))
+    y = rng.integers(0, 3, 30)
+    owners = rng.integers(0, 6, 30)
+    Q = np.repeat([[0.1, 0.2]], 128, axis=0)
+    q = np.zeros(128, dtype=int)
     est = nw.KNNShapley(3).fit(X, y)
     rule = owner_rule(owners, 6, est.get_params(), n_orders=1)
 
@@ -373,7 +404,8 @@ def test_orders_go_by_the_position_in_the_whole_run(rng):
 
 def test_very_many_owners_are_sampled_and_it_is_said(rng, monkeypatch):
     monkeypatch.setattr("nearworth.engine.owner_rules.MOST_OWNERS", 20)
-    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 2, 60)
     est = nw.KNNShapley(3, utility="original").fit(X, y)
     with pytest.warns(UserWarning, match="30 owners are too many for exact values"):
         owners = est.value_owners(np.arange(60) % 30)
@@ -389,7 +421,8 @@ def test_very_many_owners_are_sampled_and_it_is_said(rng, monkeypatch):
 
 
 def test_the_plan_of_owners(rng):
-    X, y = rng.normal(size=(500, 3)), rng.integers(0, 3, 500)
+    X = rng.normal(size=(500, 3))
+    y = rng.integers(0, 3, 500)
     plan = nw.KNNShapley(3).fit(X, y).plan(1000, owner_of_row=np.arange(500) % 40)
     assert "40 owners as players" in str(plan)
     assert plan.seconds > 0

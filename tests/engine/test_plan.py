@@ -18,7 +18,8 @@ from nearworth.games.regression import RegressionGame
 from nearworth.neighbors.quantised import products_memory
 from nearworth.results.sums import Leaf
 
-N, D = 50_000, 12
+N = 50_000
+D = 12
 
 
 def allocated(make):
@@ -67,7 +68,8 @@ def test_products(rng, single, metric):
         .fit(rng.normal(size=(N, D)), rng.integers(0, 3, N))
         .training_set_.keys
     )
-    query, every = rng.normal(size=(1, D)), np.arange(N, dtype=np.int32)
+    query = rng.normal(size=(1, D))
+    every = np.arange(N, dtype=np.int32)
     space = np.empty((1, N), dtype=np.int32)
 
     def make():
@@ -89,7 +91,8 @@ def test_products(rng, single, metric):
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_evaluators(rng, task):
-    X, y = rng.normal(size=(N, D)), rng.integers(0, 3, N)
+    X = rng.normal(size=(N, D))
+    y = rng.integers(0, 3, N)
     est = nw.KNNShapley(task=task).fit(X, y)
     training = est.training_set_
     problem = training.problem(X[:4], y[:4], None, est.get_params())
@@ -115,8 +118,10 @@ def test_evaluators(rng, task):
     ],
 )
 def test_the_plan_is_an_upper_bound_and_not_a_wild_one(rng, parameters, standard_errors):
-    X, y = rng.normal(size=(N, D)), rng.integers(0, 3, N)
-    X_val, y_val = rng.normal(size=(70, D)), rng.integers(0, 3, 70)
+    X = rng.normal(size=(N, D))
+    y = rng.integers(0, 3, N)
+    X_val = rng.normal(size=(70, D))
+    y_val = rng.integers(0, 3, 70)
     est = nw.KNNShapley(
         5, n_jobs=1, standard_errors=standard_errors, max_memory="80MB", **parameters
     ).fit(X, y)
@@ -136,7 +141,8 @@ def test_the_trial_of_a_plan_does_what_the_run_will_do(rng, monkeypatch):
             yield stop - start
 
     monkeypatch.setattr("nearworth.engine.plan.Method.evaluators", lambda *_: Watching)
-    X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    X = rng.normal(size=(300, 2))
+    y = rng.integers(0, 2, 300)
     for spread in (False, True):
         nw.KNNShapley(standard_errors=spread).fit(X, y).plan(10)
         assert set(asked) == {(spread, spread)}
@@ -145,7 +151,8 @@ def test_the_trial_of_a_plan_does_what_the_run_will_do(rng, monkeypatch):
 
 def test_leave_one_out_ranks_enough_for_the_players_there_are(rng):
     """Of N points one takes no part: candidates that are all of the others rank everything."""
-    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 2, 60)
     assert nw.KNNShapley(n_candidates=59).fit(X, y).value().error_bound == 0.0
     np.testing.assert_array_equal(
         nw.KNNShapley(n_candidates=59).fit(X, y).value().values,
@@ -161,5 +168,6 @@ def test_methods_print_themselves():
 
 def test_a_plan_for_many_points_from_a_fit_on_few(rng):
     """The trial is then tiny."""
-    X, y = rng.normal(size=(6, 2)), [0, 1, 0, 1, 0, 1]
+    X = rng.normal(size=(6, 2))
+    y = [0, 1, 0, 1, 0, 1]
     assert nw.KNNShapley(2).fit(X, y).plan(100, n_train=100_000).seconds > 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
+from helpers.variants import run_variant, variants_here
 from nearworth._common import native
 from nearworth.engine.plan import Method
 from nearworth.engine.regress import RegressionEvaluator
@@ -15,7 +16,6 @@ from nearworth.engine.run import NearestLists, Request
 from nearworth.games.regression import RegressionGame
 from nearworth.games.ties import TieBlocks
 from nearworth.results.sums import Leaf
-from variants import run_variant, variants_here
 
 N = 700
 needs_library = pytest.mark.skipif(not native.available(), reason="the C library is not built")
@@ -88,7 +88,9 @@ def form(request, monkeypatch):
 @pytest.mark.parametrize("utility", ["soft", "original"])
 @pytest.mark.parametrize("keys", KEYS)
 def test_hostile_keys(keys, utility, ties, rng):
-    D, y, y_val = KEYS[keys](rng, (5, N)), rng.normal(size=N) + 2, rng.normal(size=5) + 1
+    D = KEYS[keys](rng, (5, N))
+    y = rng.normal(size=N) + 2
+    y_val = rng.normal(size=5) + 1
     est = estimator(utility=utility, ties=ties).fit(None, y)
     v = est.value(D, y_val, contributions=range(N))
     expected = reference(D, y, y_val, ties, 5, utility)
@@ -104,7 +106,8 @@ def test_hostile_keys(keys, utility, ties, rng):
     ("n", "k"), [(1, 1), (1, 5), (2, 1), (2, 5), (3, 2), (24, 30), (25, 3), (60, 60)]
 )
 def test_few_points(n, k, semivalue, utility, rng):
-    y, y_val = rng.normal(size=n), rng.normal(size=40)
+    y = rng.normal(size=n)
+    y_val = rng.normal(size=40)
     D = rng.integers(0, 1 + n // 2, (40, n)).astype(float)
     v = estimator(k, utility=utility, semivalue=semivalue).fit(None, y).value(D, y_val)
     close(v.values, reference(D, y, y_val, "average", k, utility, semivalue).mean(axis=0))
@@ -115,7 +118,8 @@ def test_few_points(n, k, semivalue, utility, rng):
 @pytest.mark.parametrize("keys", ["random", "all equal", "few values", "one cell"])
 def test_a_point_takes_no_part_in_its_own_game(keys, ties, rng):
     n = 60
-    D, y = KEYS[keys](rng, (n, n)), rng.normal(size=n)
+    D = KEYS[keys](rng, (n, n))
+    y = rng.normal(size=n)
     np.fill_diagonal(D, 0.0 if keys == "random" else np.diag(D))
     v = estimator(ties=ties).fit(D, y).value(contributions=range(n))
     expected = np.zeros((n, n))
@@ -136,8 +140,11 @@ def test_a_point_takes_no_part_in_its_own_game(keys, ties, rng):
 def test_distances_far_from_the_origin(offset, dtype, rng):
     X = (rng.normal(scale=30, size=(N, 3)).round(1) + offset).astype(dtype)
     X[::5] = X[3]
-    y, X_val, y_val = rng.normal(size=N), X[:9] + dtype(1), rng.normal(size=9)
-    X64, V64 = X.astype(float), X_val.astype(float)
+    y = rng.normal(size=N)
+    X_val = X[:9] + dtype(1)
+    y_val = rng.normal(size=9)
+    X64 = X.astype(float)
+    V64 = X_val.astype(float)
     keys = ((V64[:, None] - X64[None]) ** 2).sum(axis=2)
     v = nw.KNNShapley(4, "regression").fit(X, y).value(X_val, y_val)
     close(v.values, reference(keys, y, y_val, "average", 4).mean(axis=0))
@@ -150,7 +157,9 @@ def test_blocks_of_queries_do_not_show(keys, utility, rng):
     """Sums made in compiled code, for blocks of any size, have the bits of sums over single
     queries.
     """
-    D, y, y_val = KEYS[keys](rng, (70, N)), rng.normal(size=N), rng.normal(size=70)
+    D = KEYS[keys](rng, (70, N))
+    y = rng.normal(size=N)
+    y_val = rng.normal(size=70)
     weights = rng.random(70)
     est = estimator(utility=utility).fit(None, y)
     expected = est.value(D, y_val, weights).values
@@ -191,7 +200,8 @@ for utility in ("soft", "original"):
 @pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("keys", ["random", "all equal", "few values", "pairs"])
 def test_nearest_lists(keys, rng):
-    D, y = KEYS[keys](rng, (6, 80)), rng.normal(size=80)
+    D = KEYS[keys](rng, (6, 80))
+    y = rng.normal(size=80)
     est = estimator().fit(None, y)
     problem = est.training_set_.problem(D, np.zeros(6), None, est.get_params())
     lists = NearestLists(6, 7)
@@ -210,7 +220,9 @@ def test_nearest_lists(keys, rng):
 @pytest.mark.filterwarnings("ignore:X_val. 45 of 45 rows are training rows")
 def test_arrays_of_any_layout(rng):
     table = rng.normal(size=(90, 6))
-    X, y, weights = table[::-1, 1:5:2], table[:, 0], np.abs(table[:, 5])
+    X = table[::-1, 1:5:2]
+    y = table[:, 0]
+    weights = np.abs(table[:, 5])
     plain = [np.ascontiguousarray(part) for part in (X, y, weights)]
     for metric in ("euclidean", "manhattan", lambda a, b: abs(a - b).max()):
         est = nw.KNNShapley(3, "regression", metric=metric)
@@ -222,7 +234,9 @@ def test_arrays_of_any_layout(rng):
 @needs_library
 def test_a_leaf_continued_elsewhere(rng):
     """Sums over a few queries, continued by another evaluator, are those over all."""
-    D, y, y_val = rng.random((130, 50)), rng.normal(size=50), rng.normal(size=130)
+    D = rng.random((130, 50))
+    y = rng.normal(size=50)
+    y_val = rng.normal(size=130)
     whole = estimator().fit(None, y).value(D, y_val)
     part = estimator().fit(None, y).value(D[:70], y_val[:70])
     more = estimator().fit(None, y).value(D[70:], y_val[70:], continue_from=part)
@@ -242,14 +256,16 @@ def allocated(make):
 @needs_library
 def test_memory_is_stated(rng):
     n = 50_000
-    D, y = rng.random((20, n)), rng.normal(size=n)
+    D = rng.random((20, n))
+    y = rng.normal(size=n)
     est = estimator().fit(None, y)
     problem = est.training_set_.problem(D, np.zeros(20), None, est.get_params())
     stated = RegressionEvaluator.memory(n)
     stays, _ = allocated(lambda: RegressionEvaluator(problem, 20))
     assert stays <= stated.per_thread + 10_000
     assert stated.per_thread <= 1.1 * stays
-    leaf, evaluator = Leaf(n, spread=False), RegressionEvaluator(problem, 20)
+    leaf = Leaf(n, spread=False)
+    evaluator = RegressionEvaluator(problem, 20)
     _, peak = allocated(lambda: list(evaluator.add(leaf, 0, 20, Request())))
     assert peak <= 20 * stated.per_query + 10_000
 
@@ -258,8 +274,10 @@ def test_memory_is_stated(rng):
 @pytest.mark.parametrize("standard_errors", [False, True])
 def test_the_plan_is_an_upper_bound(standard_errors, rng):
     n = 50_000
-    X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
-    X_val, y_val = rng.normal(size=(12, 3)), rng.normal(size=12)
+    X = rng.normal(size=(n, 3))
+    y = rng.normal(size=n)
+    X_val = rng.normal(size=(12, 3))
+    y_val = rng.normal(size=12)
     est = nw.KNNShapley(
         5, "regression", n_jobs=1, standard_errors=standard_errors, max_memory="80MB"
     ).fit(X, y)

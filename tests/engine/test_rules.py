@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import SEMIVALUES, UTILITIES, defined_values, nearest_sets
+from helpers.definition import SEMIVALUES, UTILITIES, defined_values, nearest_sets
 from nearworth._common import native
 from nearworth.engine.rules import RadiusRule
 from nearworth.neighbors.keys import make_keys
@@ -47,12 +47,11 @@ def by_weight(distances, labels, label, *, k, utility, n_classes, ties):
 
 def test_radius_agrees_with_the_definition(rng):
     for _ in range(8):
-        X, y = rng.integers(0, 4, (8, 2)).astype(float), np.append([0, 1, 2], rng.integers(0, 3, 5))
-        Q, q, radius = (
-            rng.integers(0, 4, (3, 2)),
-            rng.integers(0, 3, 3),
-            float(rng.choice([0.5, 1, 2, 9])),
-        )
+        X = rng.integers(0, 4, (8, 2)).astype(float)
+        y = np.append([0, 1, 2], rng.integers(0, 3, 5))
+        Q = rng.integers(0, 4, (3, 2))
+        q = rng.integers(0, 3, 3)
+        radius = float(rng.choice([0.5, 1, 2, 9]))
         for semivalue in (*SEMIVALUES, "composite"):
             expected = np.zeros(8)
             for point, label in zip(Q, q, strict=True):
@@ -65,10 +64,13 @@ def test_radius_agrees_with_the_definition(rng):
 
 def test_radius_is_the_formula_of_the_paper(rng):
     """Wang et al. 2023: u/n + (H_n - 1)(n u - T)/(n (n - 1)) - 1/(C n) for the n points within."""
-    X, y = rng.normal(size=(100, 2)), rng.integers(0, 2, 100)
+    X = rng.normal(size=(100, 2))
+    y = rng.integers(0, 2, 100)
     values = nw.KNNShapley(radius=1.0).fit(X, y).value([[0.0, 0.0]], [1]).values
-    inside, u = np.sqrt((X**2).sum(axis=1)) <= 1.0, (y == 1).astype(float)
-    n, total = inside.sum(), u[inside].sum()
+    inside = np.sqrt((X**2).sum(axis=1)) <= 1.0
+    u = (y == 1).astype(float)
+    n = inside.sum()
+    total = u[inside].sum()
     harmonic = (1.0 / np.arange(1, n + 1)).sum()
     expected = np.where(
         inside, u / n + (harmonic - 1) * (n * u - total) / (n * (n - 1)) - 1 / (2 * n), 0.0
@@ -83,13 +85,12 @@ def test_any_metric_and_large_sets(rng, metric):
     """Above 128 rows Euclidean distances go through a matrix product; grid points lie on the
     radius.
     """
-    X, y = rng.integers(-3, 4, (600, 3)).astype(float), rng.integers(0, 3, 600)
+    X = rng.integers(-3, 4, (600, 3)).astype(float)
+    y = rng.integers(0, 3, 600)
     X[~X.any(axis=1)] = 1.0
-    Q, q, radius = (
-        rng.integers(1, 4, (30, 3)).astype(float),
-        rng.integers(0, 3, 30),
-        {"cosine": 0.2}.get(metric, 3.0),
-    )
+    Q = rng.integers(1, 4, (30, 3)).astype(float)
+    q = rng.integers(0, 3, 30)
+    radius = {"cosine": 0.2}.get(metric, 3.0)
     from sklearn.metrics import pairwise_distances
 
     D = pairwise_distances(Q, X, "manhattan" if metric == "precomputed" else metric)
@@ -111,7 +112,8 @@ def test_any_metric_and_large_sets(rng, metric):
 
 
 def test_a_point_on_the_radius_is_within_it(rng):
-    X, y = rng.integers(-9, 10, (500, 2)).astype(float) + 1000.0, rng.integers(0, 2, 500)
+    X = rng.integers(-9, 10, (500, 2)).astype(float) + 1000.0
+    y = rng.integers(0, 2, 500)
     Q = np.full((10, 2), 1000.0)
     values = nw.KNNShapley(radius=5.0).fit(X, y).value(Q, np.ones(10)).values
     assert ((values != 0) == (((X - 1000.0) ** 2).sum(axis=1) <= 25.0)).all()
@@ -128,12 +130,10 @@ def test_private_values_are_those_of_counts_with_noise(rng, monkeypatch):
     """The values of the definition, with noise on the numbers of other voters and of matches among
     them.
     """
-    X, y, Q, q = (
-        rng.normal(size=(60, 2)),
-        rng.integers(0, 3, 60),
-        rng.normal(size=(4, 2)),
-        rng.integers(0, 3, 4),
-    )
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 3, 60)
+    Q = rng.normal(size=(4, 2))
+    q = rng.integers(0, 3, 4)
     plain = nw.KNNShapley(radius=2.0, n_classes=3).fit(X, y).value(Q, q)
     with monkeypatch.context() as patched:
         patched.setattr("nearworth.engine.plan.privacy_noise", lambda *_: 1e-9)
@@ -167,12 +167,10 @@ def test_noise_is_what_the_analytic_gaussian_mechanism_needs():
 
 
 def test_a_row_gets_the_same_noise_in_any_part_of_a_run(rng, tmp_path):
-    X, y, Q, q = (
-        rng.normal(size=(300, 2)),
-        rng.integers(0, 3, 300),
-        rng.normal(size=(130, 2)),
-        rng.integers(0, 3, 130),
-    )
+    X = rng.normal(size=(300, 2))
+    y = rng.integers(0, 3, 300)
+    Q = rng.normal(size=(130, 2))
+    q = rng.integers(0, 3, 130)
     est = private(random_state=3).fit(X, y)
     whole = est.value(Q, q).values
     np.testing.assert_array_equal(
@@ -192,12 +190,10 @@ def test_noise_is_not_used_twice_with_one_seed(rng):
     """The difference of two runs with the same noise would tell the counts of other rows
     exactly.
     """
-    X, y, Q, q = (
-        rng.normal(size=(60, 2)),
-        rng.integers(0, 3, 60),
-        rng.normal(size=(9, 2)),
-        rng.integers(0, 3, 9),
-    )
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 3, 60)
+    Q = rng.normal(size=(9, 2))
+    q = rng.integers(0, 3, 9)
     X[-1] = 1e6  # within no radius: the counts are the same without it
     y[-1] = y[0]
     with_it, without = (
@@ -221,7 +217,8 @@ def test_points_with_equal_checksums_have_noise_of_their_own():
     """CRC-32 is the same for these two points; with the same noise, the difference of their counts
     would be exact.
     """
-    one, other = 36.63447, 5.7315941
+    one = 36.63447
+    other = 5.7315941
     est = private(random_state=1).fit([[one], [other]] * 20, np.zeros(40, dtype=int))
     kept = est.value([[one], [other]], [0, 0], contributions=[0, 1]).contributions
     assert kept[0, 0] != kept[1, 1]
@@ -240,8 +237,10 @@ def test_rows_certainly_within_the_radius_need_no_exact_distance(rng, monkeypatc
     """Of 3,000 rows half are within; exact distances are computed for the few between two
     limits.
     """
-    X, y = rng.normal(size=(3000, 8)), rng.integers(0, 2, 3000)
-    n_open, limits = [], RadiusRule.limits
+    X = rng.normal(size=(3000, 8))
+    y = rng.integers(0, 2, 3000)
+    n_open = []
+    limits = RadiusRule.limits
 
     def counted(self, problem, block):
         sure, possible = limits(self, problem, block)
@@ -268,9 +267,12 @@ def test_rows_certainly_within_the_radius_need_no_exact_distance(rng, monkeypatc
 @pytest.mark.parametrize("radius", [2.0, 1e200])
 def test_sums_of_blocks_are_those_of_single_queries(rng, tiny, radius):
     """To the bit, with weights, groups and queries beyond what products serve for."""
-    X, y, groups = rng.normal(size=(700, 3)), rng.integers(0, 3, 700), rng.integers(0, 60, 700)
+    X = rng.normal(size=(700, 3))
+    y = rng.integers(0, 3, 700)
+    groups = rng.integers(0, 60, 700)
     X[0] *= tiny
-    Q, q = X[:150] + 0.1, rng.integers(0, 3, 150)
+    Q = X[:150] + 0.1
+    q = rng.integers(0, 3, 150)
     Q[[3, 77]] = 1e95
     for arguments in (
         {"X_val": Q, "y_val": q, "sample_weight": rng.random(150)},
@@ -302,7 +304,8 @@ def test_the_largest_key_within_a_radius(rng, metric):
 
 def test_rows_at_the_edge_of_a_radius_are_told_apart(rng):
     """Far more closely than products in single precision can: by exact distances."""
-    X, y = rng.normal(size=(2000, 8)), rng.integers(0, 2, 2000)
+    X = rng.normal(size=(2000, 8))
+    y = rng.integers(0, 2, 2000)
     radius = 4.0
     X[:1000] *= radius / np.linalg.norm(X[:1000], axis=1, keepdims=True)
     X[:500] *= 1 - 1e-9
@@ -314,7 +317,9 @@ def test_rows_at_the_edge_of_a_radius_are_told_apart(rng):
 
 
 def test_radius_without_a_validation_set_groups_checkpoints_and_executors(rng, tmp_path):
-    X, y, groups = rng.normal(size=(200, 2)), rng.integers(0, 2, 200), rng.integers(0, 40, 200)
+    X = rng.normal(size=(200, 2))
+    y = rng.integers(0, 2, 200)
+    groups = rng.integers(0, 40, 200)
     est = nw.KNNShapley(radius=0.7).fit(X, y)
     D = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
     for given in (None, groups):
@@ -341,8 +346,11 @@ def test_radius_without_a_validation_set_groups_checkpoints_and_executors(rng, t
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_weights_agree_with_the_definition(rng, utility, ties):
     for _ in range(5):
-        X, y = rng.integers(0, 3, (7, 2)).astype(float), np.append([0, 1, 2], rng.integers(0, 3, 4))
-        Q, q, k = rng.integers(0, 3, (2, 2)), rng.integers(0, 3, 2), int(rng.integers(1, 9))
+        X = rng.integers(0, 3, (7, 2)).astype(float)
+        y = np.append([0, 1, 2], rng.integers(0, 3, 4))
+        Q = rng.integers(0, 3, (2, 2))
+        q = rng.integers(0, 3, 2)
+        k = int(rng.integers(1, 9))
         for semivalue in ("shapley", "banzhaf", ("beta", 4, 1), ("sizes", 1, 4)):
             expected = np.zeros(7)
             for point, label in zip(Q, q, strict=True):
@@ -359,7 +367,8 @@ def test_weights_agree_with_the_definition(rng, utility, ties):
 
 
 def test_equal_weights_are_the_plain_value(rng):
-    X, y = rng.normal(size=(50, 3)), rng.integers(0, 3, 50)
+    X = rng.normal(size=(50, 3))
+    y = rng.integers(0, 3, 50)
     for parameters in ({}, {"utility": "original"}, {"metric": "cosine"}):
         weighted = nw.KNNShapley(3, weights=np.ones_like, **parameters).fit(X, y)
         np.testing.assert_allclose(
@@ -408,6 +417,7 @@ def test_distances_of_cosine_keys(numbers):
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_what_is_refused(rng, parameters, message):
-    X, y = rng.normal(size=(9, 2)), rng.integers(0, 2, 9)
+    X = rng.normal(size=(9, 2))
+    y = rng.integers(0, 2, 9)
     with pytest.raises((ValueError, TypeError), match=message):
         nw.KNNShapley(**parameters).fit(X, y).value(X, y)

@@ -55,9 +55,11 @@ def test_the_budget_never_shows_in_the_values(problem, task, metric):
     ("n", "budget"), [(20_000, 20_000_000), (3_000, 60_000_000), (60_000, 60_000_000)]
 )
 def test_max_memory_is_kept(rng, task, semivalue, standard_errors, tied, n, budget):
-    X, X_val = rng.normal(size=(n, 2)), rng.normal(size=(150, 2))
+    X = rng.normal(size=(n, 2))
+    X_val = rng.normal(size=(150, 2))
     if tied:
-        X, X_val = np.round(X), np.round(X_val)
+        X = np.round(X)
+        X_val = np.round(X_val)
     est = nw.KNNShapley(
         5, task=task, semivalue=semivalue, standard_errors=standard_errors, max_memory=budget
     )
@@ -80,9 +82,11 @@ def test_max_memory_is_kept(rng, task, semivalue, standard_errors, tied, n, budg
 def test_small_problems_start_no_thread_and_have_the_same_bits(
     rng, monkeypatch, parameters, standard_errors
 ):
-    X, y = rng.integers(0, 5, (40, 3)), rng.integers(0, 3, 40)
+    X = rng.integers(0, 5, (40, 3))
+    y = rng.integers(0, 3, 40)
     est = nw.KNNShapley(5, standard_errors=standard_errors, **parameters).fit(X, y)
-    T, t = rng.integers(0, 5, (300, 3)), rng.integers(0, 3, 300)
+    T = rng.integers(0, 5, (300, 3))
+    t = rng.integers(0, 3, 300)
     asked = [(T, t), ()]
     with monkeypatch.context() as patch:
         patch.setattr("nearworth.engine.plan.THREAD_WORK", 0)
@@ -101,7 +105,8 @@ def test_an_error_in_a_leaf_is_raised_with_and_without_threads(rng, monkeypatch)
     def metric(a, b):
         return np.nan if 7.0 in (a[0], b[0]) else 1.0
 
-    X, y = rng.integers(0, 5, (40, 3)), rng.integers(0, 2, 40)
+    X = rng.integers(0, 5, (40, 3))
+    y = rng.integers(0, 2, 40)
     est = nw.KNNShapley(metric=metric).fit(X, y)
     T = np.vstack([X, [[7, 0, 0]]])
     for quick in (True, False):
@@ -201,14 +206,14 @@ def test_inputs_are_read_in_blocks_and_never_copied(rng, tmp_path, dtype, metric
     """Conversions of type and geometry are part of the promise, here on a file that is mapped into
     memory.
     """
-    n, width, budget = 40_000, 96, 24_000_000
+    n = 40_000
+    width = 96
+    budget = 24_000_000
     X = np.lib.format.open_memmap(tmp_path / "X.npy", mode="w+", dtype=dtype, shape=(n, width))
     X[:] = (10 * rng.normal(size=(n, width))).astype(dtype)
-    y, X_val, y_val = (
-        rng.integers(0, 3, n),
-        np.asarray(X[:10], dtype=np.float64) + 0.5,
-        rng.integers(0, 3, 10),
-    )
+    y = rng.integers(0, 3, n)
+    X_val = np.asarray(X[:10], dtype=np.float64) + 0.5
+    y_val = rng.integers(0, 3, 10)
     nw.knn_shapley(X[:2_500], y[:2_500], X_val, y_val, metric=metric)  # imports
     tracemalloc.start()
     try:
@@ -221,12 +226,10 @@ def test_inputs_are_read_in_blocks_and_never_copied(rng, tmp_path, dtype, metric
 
 @pytest.mark.parametrize("scale", [1e-180, 1e140])
 def test_extreme_numbers_keep_the_promise(rng, scale):
-    X, y, X_val, y_val = (
-        scale * rng.normal(size=(20_000, 64)),
-        rng.integers(0, 3, 20_000),
-        rng.normal(size=(5, 64)),
-        [0] * 5,
-    )
+    X = scale * rng.normal(size=(20_000, 64))
+    y = rng.integers(0, 3, 20_000)
+    X_val = rng.normal(size=(5, 64))
+    y_val = [0] * 5
     est = nw.KNNShapley(5, max_memory=9_000_000, n_jobs=1).fit(X, y)
     est.value(scale * X_val, y_val)
     tracemalloc.start()
@@ -240,7 +243,8 @@ def test_extreme_numbers_keep_the_promise(rng, scale):
 
 def test_very_wide_rows(rng):
     """A few copies of the queries are part of the work."""
-    X, y = rng.normal(size=(40, 100_000)).astype(np.float32), rng.integers(0, 2, 40)
+    X = rng.normal(size=(40, 100_000)).astype(np.float32)
+    y = rng.integers(0, 2, 40)
     est = nw.KNNShapley(3, max_memory="60MB", n_jobs=1).fit(X, y)
     expected = nw.KNNShapley(3).fit(X, y).value(X[:20], y[:20]).values
     tracemalloc.start()
@@ -258,7 +262,8 @@ def test_very_wide_rows(rng):
 )  # seconds; of the latter the trial takes only a few
 def test_the_predicted_time_is_in_proportion_to_the_pairs(rng, monkeypatch, of_pair):
     """By a clock that goes on with every pair of a query and a row, and stands still otherwise."""
-    valued, add = 0, ClassificationEvaluator.add
+    valued = 0
+    add = ClassificationEvaluator.add
 
     def counted(*arguments):
         nonlocal valued
@@ -270,7 +275,8 @@ def test_the_predicted_time_is_in_proportion_to_the_pairs(rng, monkeypatch, of_p
     monkeypatch.setattr(
         plan, "time", SimpleNamespace(perf_counter=lambda: valued * 2_000 * of_pair)
     )
-    X, y = rng.normal(size=(2_000, 16)), rng.integers(0, 4, 2_000)
+    X = rng.normal(size=(2_000, 16))
+    y = rng.integers(0, 4, 2_000)
     est = nw.KNNShapley(5, n_jobs=1).fit(X, y)
     assert est.plan(1_024).seconds == pytest.approx(2_000 * 1_024 * of_pair)
     assert est.plan(10**6).seconds == pytest.approx(2_000 * 10**6 * of_pair)
@@ -283,6 +289,7 @@ def test_the_predicted_time_is_in_proportion_to_the_pairs(rng, monkeypatch, of_p
     "parameters", [{"metric": "precomputed"}, {"task": "regression"}, {"metric": "manhattan"}]
 )
 def test_every_kind_of_question_has_a_plan(rng, parameters):
-    X, y = rng.random((50, 50)), rng.integers(0, 4, 50)
+    X = rng.random((50, 50))
+    y = rng.integers(0, 4, 50)
     assert nw.KNNShapley(5, **parameters).fit(X, y).plan(100).seconds > 0
     assert nw.KNNShapley(5, metric="precomputed").fit(None, y).plan(100).seconds > 0

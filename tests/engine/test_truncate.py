@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import paper_bound
+from helpers.definition import paper_bound
 
-N, N_VAL, D = 600, 70, 4
+N = 600
+N_VAL = 70
+D = 4
 TAILS = ["local", "minimax", "mean", "paper"]
 
 
@@ -114,7 +116,8 @@ def test_threads_do_not_show(data):
 
 
 def test_intervals_are_half_the_papers_bound(rng):
-    X, y = rng.normal(size=(2_000, 3)), rng.integers(0, 2, 2_000)
+    X = rng.normal(size=(2_000, 3))
+    y = rng.integers(0, 2, 2_000)
     for k in (20, 100, 500):
         v = nw.KNNShapley(5, n_candidates=k, tail="minimax").fit(X, y).value(X[:50] + 0.1, y[:50])
         assert 1.9 * v.error_bound <= paper_bound(2_000, 5, k)
@@ -214,8 +217,10 @@ def test_an_answer_that_cannot_be_right_is_refused(data, fault):
 
 @pytest.mark.parametrize("fault", ["misses", "wrong", "far ones"])
 def test_an_answer_that_is_wrong_is_covered(rng, fault):
-    X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
-    X_val, y_val = rng.normal(size=(1_000, 3)), rng.integers(0, 2, 1_000)
+    X = rng.normal(size=(400, 3))
+    y = rng.integers(0, 2, 400)
+    X_val = rng.normal(size=(1_000, 3))
+    y_val = rng.integers(0, 2, 1_000)
     exact = nw.KNNShapley(5).fit(X, y).value(X_val, y_val)
     v = (
         nw.KNNShapley(5, n_candidates=25, search=Searching(fault), random_state=0)
@@ -229,11 +234,10 @@ def test_an_answer_that_is_wrong_is_covered(rng, fault):
 
 @pytest.mark.parametrize("on_fail", ["exact", "partial"])
 def test_what_happens_where_too_few_are_found(rng, on_fail):
-    X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
-    X_val, y_val = (
-        np.vstack([rng.normal(size=(300, 2)), rng.normal(size=(300, 2)) + 20]),
-        rng.integers(0, 2, 600),
-    )
+    X = rng.normal(size=(500, 2))
+    y = rng.integers(0, 2, 500)
+    X_val = np.vstack([rng.normal(size=(300, 2)), rng.normal(size=(300, 2)) + 20])
+    y_val = rng.integers(0, 2, 600)
     searcher = nw.LSHSearch(n_tables=2, n_hashes=3, width=1.0, random_state=0)
     searcher.on_fail = on_fail
     est = nw.KNNShapley(5, n_candidates=20, search=searcher, random_state=0).fit(X, y)
@@ -243,8 +247,10 @@ def test_what_happens_where_too_few_are_found(rng, on_fail):
 
 
 def test_a_certificate_wider_than_asked_for_is_told(rng):
-    X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
-    X_val, y_val = rng.normal(size=(1_000, 3)), rng.integers(0, 2, 1_000)
+    X = rng.normal(size=(400, 3))
+    y = rng.integers(0, 2, 400)
+    X_val = rng.normal(size=(1_000, 3))
+    y_val = rng.integers(0, 2, 1_000)
     est = nw.KNNShapley(5, max_error=0.01, search=Searching("misses"), random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match="max_error=0.01 was asked for, but only"):
         est.value(X_val, y_val)
@@ -309,7 +315,8 @@ def test_a_plan_with_hash_tables_tells_what_they_would_do(data):
 def test_ties_do_not_break_the_promise_of_an_error(rng, semivalue, metric):
     """Rows of few kinds: every K* cuts a block of ties."""
     X, X_val = (rng.integers(0, 2, size=(n, 5)) + 0.5 for n in (3_000, 20))
-    y, y_val = rng.integers(0, 3, 3_000), rng.integers(0, 3, 20)
+    y = rng.integers(0, 3, 3_000)
+    y_val = rng.integers(0, 3, 20)
     exact = nw.KNNShapley(5, semivalue=semivalue, metric=metric).fit(X, y)
     est = nw.KNNShapley(5, max_error=0.05, semivalue=semivalue, metric=metric).fit(X, y)
     assert est.plan(20).method.max_error == 0.05

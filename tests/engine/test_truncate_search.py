@@ -9,11 +9,17 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
-from runs import Here, InterruptedByUserError, interrupt_after, same
+from helpers.runs import (
+    InlineExecutor,
+    InterruptedByUserError,
+    assert_same_valuation,
+    interrupt_after,
+)
 
 
 def data(rng, n_train=1500, n_val=1800):
-    X, X_val = rng.normal(size=(n_train, 6)), rng.normal(size=(n_val, 6))
+    X = rng.normal(size=(n_train, 6))
+    X_val = rng.normal(size=(n_val, 6))
     return X, rng.integers(0, 3, n_train), X_val, rng.integers(0, 3, n_val)
 
 
@@ -86,7 +92,7 @@ def test_the_same_bits_and_the_same_certificate(kind, rng, tmp_path):
     for at_least in (1000, len(y_val)):
         valuation = estimator().value(X_val, y_val, weights, checkpoint=tmp_path)
         assert at_least <= valuation.resumed
-        same(valuation, expected)
+        assert_same_valuation(valuation, expected)
         assert str(valuation.search) == str(expected.search)
         np.testing.assert_array_equal(valuation.search.failed, expected.search.failed)
         assert (valuation.confidence, valuation.search.incomplete) == (
@@ -109,7 +115,7 @@ def test_a_training_set_valued_on_itself(rng, tmp_path):
     est.progress = None
     valuation = est.value(checkpoint=tmp_path)
     assert 0 < valuation.resumed < len(y)
-    same(valuation, expected)
+    assert_same_valuation(valuation, expected)
 
 
 def test_another_searcher_is_refused(rng, tmp_path):
@@ -142,7 +148,7 @@ def test_what_cannot_be_repeated_is_refused(rng, tmp_path):
     refused(r"numbers as random_state, .*; got \(Generator", "lsh", np.random.default_rng(0))
     nameless = type("Nameless", (), {"fit": Forgetful.fit, "search": Forgetful.search})
     refused(r"checkpoint: .* takes fingerprint\(\) of Nameless", nameless())
-    refused("executor needs search='exact'", "lsh", executor=Here())
+    refused("executor needs search='exact'", "lsh", executor=InlineExecutor())
     est = nw.KNNShapley(3, n_candidates=8, search="lsh", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="partial needs search='exact'"):
         est.partial(X_val, y_val)

@@ -12,7 +12,8 @@ from nearworth.engine import plan, truncate
 from nearworth.engine.run import Request, run
 from nearworth.results import typical_error
 
-N, N_VAL = 200, 400
+N = 200
+N_VAL = 400
 
 
 def points(rng, n):
@@ -26,7 +27,8 @@ class Dropping:
     """
 
     def __init__(self, on_fail="partial", share=0.2):
-        self.on_fail, self.share = on_fail, share
+        self.on_fail = on_fail
+        self.share = share
 
     def fit(self, X):
         self.X = np.asarray(X)
@@ -76,13 +78,12 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     if not compiled:
         monkeypatch.setattr(plan.native, "available", lambda: False)
     X, y = points(rng, N)
-    est, rows, some = (
-        nw.KNNShapley(4, **parameters).fit(X, y),
-        np.arange(N),
-        np.array([3, 150, 151, 7]),
-    )
+    est = nw.KNNShapley(4, **parameters).fit(X, y)
+    rows = np.arange(N)
+    some = np.array([3, 150, 151, 7])
     problem = est.training_set_.problem(None, None, None, est.get_params()).some(some)
-    planned, values = est.plan(N), np.empty((len(some), N))
+    planned = est.plan(N)
+    values = np.empty((len(some), N))
     evaluators = planned.method.evaluators(problem, planned)
     run(problem, 1, Request(chosen=rows, contributions=values), evaluators)
     expected = est.value(contributions=rows).contributions[some]
@@ -99,7 +100,9 @@ def test_without_bias_and_with_an_interval_that_covers(monkeypatch, itself, on_f
     rng = np.random.default_rng(3)
     X, y = points(rng, N)
     asked = () if itself else (*points(rng, N_VAL), rng.uniform(0, 2, N_VAL))
-    exact, errors, covered = nw.KNNShapley(4).fit(X, y).value(*asked), [], []
+    exact = nw.KNNShapley(4).fit(X, y).value(*asked)
+    errors = []
+    covered = []
     for seed in range(25):
         search = Dropping(on_fail, share)
         v = (

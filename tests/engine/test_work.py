@@ -17,7 +17,8 @@ from nearworth._common import native
 from nearworth.engine.value import value_and_nearest
 from nearworth.neighbors.quantised import QuantisedKeys
 
-N_TRAIN, N_QUERIES = 4_000, 64
+N_TRAIN = 4_000
+N_QUERIES = 64
 
 pytestmark = pytest.mark.skipif(
     not native.available(), reason="compares everything without the compiled library"
@@ -47,7 +48,9 @@ class Work:
 
 @pytest.fixture
 def work(monkeypatch):
-    counted, call, ask = Work(), native.call, QuantisedKeys.ask
+    counted = Work()
+    call = native.call
+    ask = QuantisedKeys.ask
     monkeypatch.setattr(native, "call", lambda *arguments: counted.call(call, *arguments))
     monkeypatch.setattr(QuantisedKeys, "ask", lambda *arguments: counted.ask(ask, *arguments))
     return counted

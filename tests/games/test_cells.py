@@ -11,8 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-import cells
-from definition import SEMIVALUES, UTILITIES
+from helpers import cells
+from helpers.definition import SEMIVALUES, UTILITIES
 from nearworth._common import native
 from nearworth.games.classification import ClassificationGame, linear_values
 from nearworth.games.coefficients import Presence, rank_weights, sum_after
@@ -36,7 +36,9 @@ def small_case(rng, tolerance, semivalue):
     """Up to seven points in cells with every admissible order of theirs, behind some whose order is
     certain.
     """
-    n, certain, n_cells = int(rng.integers(2, 8)), int(rng.integers(0, 12)), int(rng.integers(1, 7))
+    n = int(rng.integers(2, 8))
+    certain = int(rng.integers(0, 12))
+    n_cells = int(rng.integers(1, 7))
     weights = rank_weights(Presence.of(semivalue), certain + n, int(rng.integers(1, 4)))
     gap = tolerance + 1
     cell = np.concatenate(
@@ -68,7 +70,8 @@ def check_all_orders(module, tolerance, semivalue, n_cases, seed=0):
 
     The error of resolved points has a bound of its own, which others often hide.
     """
-    rng, attained = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    attained = []
     for _ in range(n_cases):
         cell, u, n_cells, weights, orders = small_case(rng, tolerance, semivalue)
         values = module.cell_values(*counted(cell, u, n_cells), weights, tolerance)
@@ -127,53 +130,43 @@ def test_no_order_exceeds_the_certificate(semivalue, tolerance):
         assert attained.max() > 0.999
 
 
+# Changes of helpers/cells.py that make a certificate too small: what goes wrong, the code, and what
+# stands there instead.
 MUTATIONS = {
-    "the tolerance is forgotten in front": (
-        "self.others(-tolerance))[:-1]",
-        "self.others(0))[:-1]",
-    ),
-    "the tolerance is forgotten behind": (
-        "self.others(tolerance + 1))[:-1]",
-        "self.others(1))[:-1]",
-    ),
-    "the point itself moves less": ("first = self.ranks(-s) + 1", "first = self.ranks() + 1"),
+    "the tolerance is forgotten in front": ("self.others(-tolerance))", "self.others(0))"),
+    "the tolerance is forgotten behind": ("self.others(tolerance + 1))", "self.others(1))"),
+    "the point itself moves less": ("first = self.ranks(-t) + 1", "first = self.ranks() + 1"),
     "fewer matches come behind it": (
-        "self.matches(1) + self.others(-s) + 1)",
-        "self.matches() + self.others(-s) + 1)",
+        "self.matches(1) + self.others(-t) + 1)",
+        "self.matches() + self.others(-t) + 1)",
     ),
-    "what a point loses at least": (
-        "lost_least = _shifted(least, s + 1)",
-        "lost_least = _shifted(least, s)",
+    "a point loses more at least": (
+        "min_lost = _shifted(self._min_taken, t + 1)",
+        "min_lost = _shifted(self._min_taken, t)",
     ),
-    "the highest value of a match": ("- _shifted(least, 1 - s)", "- _shifted(least, -s)"),
-    "the lowest value of a match": ("- _shifted(most, 2 * s + 1)", "- _shifted(most, 2 * s + 2)"),
-    "only matches have an error": (
-        "np.maximum(of_match * some_match, of_other * some_other)",
-        "of_match * some_match",
+    "the highest value of a match": (
+        "- _shifted(self._min_taken, 1 - t)",
+        "- _shifted(self._min_taken, -t)",
     ),
-    "only others have an error": (
-        "np.maximum(of_match * some_match, of_other * some_other)",
-        "of_other * some_other",
+    "the lowest value of a match": (
+        "- _shifted(self._max_taken, 2 * t + 1)",
+        "- _shifted(self._max_taken, 2 * t + 2)",
     ),
+    "only matches have an error": ("error_of_other * has_other", "0.0"),
+    "only others have an error": ("error_of_match * has_match", "0.0"),
     "nothing is pushed back": (
-        "behind = self.ranks(s) - self.ranks()",
-        "behind = 0 * self.ranks()",
+        "n_misplaced = self.ranks(t) - ranks",
+        "n_misplaced = 0 * ranks",
     ),
     "no resolved point falls behind": (
-        "lost_least = np.where(other_near, _shifted(least, s), least)",
-        "lost_least = least",
+        "min_lost = np.where(other_is_near, _shifted(self._min_taken, t), self._min_taken)",
+        "min_lost = self._min_taken",
     ),
-    "no resolved match falls behind": ("match_near,\n", "match_near & False,\n"),
-    "only others are pushed back": ("match_near * pushed", "0.0"),
-    "only matches are pushed back": ("other_near * pushed", "0.0"),
-    "resolved others are exact": (
-        "match_near * pushed + lost - lost_least, other_near",
-        "0.0, other_near",
-    ),
-    "resolved matches are exact": (
-        "lost_least, other_near * pushed + kept - kept_least",
-        "lost_least, 0.0",
-    ),
+    "no resolved match falls behind": ("match_is_near,\n", "match_is_near & False,\n"),
+    "only others are pushed back": ("match_is_near * pushed", "0.0"),
+    "only matches are pushed back": ("other_is_near * pushed", "0.0"),
+    "resolved others are exact": ("match_is_near * pushed + lost - min_lost", "0.0"),
+    "resolved matches are exact": ("other_is_near * pushed + kept - min_kept", "0.0"),
     "resolved points are exact": ("error = np.maximum(error, cells.error_of_resolved(lost))", ""),
     "the cell's own error only": ("np.maximum.accumulate(unresolved[::-1])[::-1]", "unresolved"),
     "losses that increase": ("error[cells.ranks(-tolerance) < weights.loss.argmax()] = np.inf", ""),
@@ -233,7 +226,8 @@ def test_adversarial_keys_come_close(labels, rng):
     """Distances at the far end of the key error, matches one way and others the other: a large
     share of it.
     """
-    n, n_cells = 3000, 400
+    n = 3000
+    n_cells = 400
     weights = rank_weights(Presence.of("shapley"), n, 5)
     keys = np.sort(rng.random(n))
     u = {
@@ -241,7 +235,8 @@ def test_adversarial_keys_come_close(labels, rng):
         "alternating": np.arange(n) % 2 == 0,
         "rare": rng.random(n) < 0.05,
     }[labels]
-    u, cell = u.astype(float), np.floor(keys * n_cells).astype(int)
+    u = u.astype(float)
+    cell = np.floor(keys * n_cells).astype(int)
     values = cells.cell_values(*counted(cell, u, n_cells), weights)
     for cut in (20, 100, 300):
         shares = []
@@ -293,7 +288,8 @@ def test_values_are_those_of_ties_and_empty_cells_change_nothing(rng):
 
 def test_the_cut_keeps_the_promise(rng):
     weights = rank_weights(Presence(), 20_000, 5)
-    cell, u = np.sort(rng.integers(0, 2000, 20_000)), rng.random(20_000) < 0.3
+    cell = np.sort(rng.integers(0, 2000, 20_000))
+    u = rng.random(20_000) < 0.3
     values = cells.cell_values(*counted(cell, u, 2000), weights)
     cuts = [values.first_cut(error) for error in (1.0, 1e-4, 1e-5, 1e-6, 0.0)]
     assert cuts == sorted(cuts)
@@ -316,8 +312,11 @@ def test_nothing_need_be_resolved_where_order_does_not_matter():
 
 def scanned(matches, others, weights, max_error):
     """The compiled scan: cut, lost, error, values."""
-    n, worth = len(matches), weights.worth
-    match, other, result = np.full(n, np.nan), np.full(n, np.nan), np.zeros(2)
+    n = len(matches)
+    worth = weights.worth
+    match = np.full(n, np.nan)
+    other = np.full(n, np.nan)
+    result = np.zeros(2)
     tables = np.append(0.0, np.cumsum(worth)), np.concatenate([worth[:1], worth, [np.nan]])
     counts = matches.astype(np.uint32), others.astype(np.uint32)
     certain = int(weights.loss.argmax())

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from definition import (
+from helpers.definition import (
     SEMIVALUES,
     UTILITIES,
     check_closed_forms,
@@ -32,7 +32,7 @@ def test_every_tie_pattern(task, utility, n, k, rng):
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("n", "k"), LARGER)
 def test_larger_sets(task, utility, n, k, rng):
-    assert check_closed_forms(task, utility, n, k, rng, most_patterns=4) == 4 * len(SEMIVALUES)
+    assert check_closed_forms(task, utility, n, k, rng, max_patterns=4) == 4 * len(SEMIVALUES)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])

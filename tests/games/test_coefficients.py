@@ -71,7 +71,8 @@ def pair_worth(semivalue, rank, k):
 )
 def test_sequences_in_exact_fractions(semivalue, n, k):
     presence = Presence.of(semivalue)
-    single, pair = rank_weights(presence, n, k), pair_weights(presence, n, k)
+    single = rank_weights(presence, n, k)
+    pair = pair_weights(presence, n, k)
     c = [worth(semivalue, rank, k) for rank in range(1, n + 1)]
     np.testing.assert_allclose(single.worth, np.array(c, dtype=float), rtol=1e-13)
     np.testing.assert_allclose(
@@ -116,7 +117,8 @@ def test_large_n_keeps_the_laws(semivalue, k):
     n = 10**6
     presence = Presence.of(semivalue)
     with np.errstate(over="raise", invalid="raise"):
-        weights, pair = rank_weights(presence, n, k), pair_weights(presence, n, k)
+        weights = rank_weights(presence, n, k)
+        pair = pair_weights(presence, n, k)
         sizes = size_distribution(presence, n - 1)
     assert sizes.min() >= 0
     assert sizes.sum() == pytest.approx(1, abs=1e-12)
@@ -138,7 +140,8 @@ def test_banzhaf_with_many_neighbours_does_not_underflow():
 
 
 def test_ten_million_points():
-    n, k = 10**7, 10
+    n = 10**7
+    k = 10
     weights = rank_weights(Presence.of(("beta", 4, 1)), n, k)
     # t ~ Beta(1, 4): P(t < K/n) is about 4 K/n, and K c_n is about its mean over the K places: 4
     # K/n.
@@ -149,7 +152,8 @@ def test_ten_million_points():
 
 
 def test_shapley_corrections_have_the_closed_forms_of_the_formulas():
-    n, k = 50, 7
+    n = 50
+    k = 7
     h2 = sum(1 / j**2 for j in range(1, k + 1))
     correction = regression_correction(Presence.of("shapley"), n, k)
     assert correction.own == pytest.approx((h2 - 1 / k) / n, rel=1e-12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from definition import SEMIVALUES
+from helpers.definition import SEMIVALUES
 from nearworth.games.coefficients import Presence, rank_weights
 from nearworth.games.truncation import FarRanks
 

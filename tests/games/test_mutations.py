@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from definition import check_closed_forms
+from helpers.definition import check_closed_forms
 from nearworth.games import classification, regression
 
 WRONG = {

@@ -41,7 +41,8 @@ def values_of_blocks(blocks, k, semivalue):
                     for (c, m), count in zip(others, counts, strict=True)
                 ]
                 before = votes(blocks, counts, matches, k)
-                counts, matches = list(counts), list(matches)
+                counts = list(counts)
+                matches = list(matches)
                 counts[block] += 1
                 matches[block] += own
                 value += share * (votes(blocks, counts, matches, k) - before)
@@ -53,7 +54,8 @@ def votes(blocks, counts, matches, k):
     """(1/K) times the expected matches among the K nearest of owned rows and of so many candidates
     of each block.
     """
-    free, total = k, Fraction(0)
+    free = k
+    total = Fraction(0)
     for (_, _, owned, owned_matches), count, n_matches in zip(blocks, counts, matches, strict=True):
         n = owned + count
         if n:
@@ -64,12 +66,15 @@ def votes(blocks, counts, matches, k):
 
 def found_in_blocks(blocks, k, semivalue):
     """The same by the game, which must give equal rows equal values."""
-    is_owned, gains, first = [], [], []
+    is_owned = []
+    gains = []
+    first = []
     for c, m, o, n in blocks:
         is_owned += [False] * c + [True] * o
         gains += [1.0] * m + [0.0] * (c - m) + [1.0] * n + [0.0] * (o - n)
         first += ([True] + [False] * (c + o - 1))[: c + o]
-    is_owned, gains = np.array(is_owned), np.array(gains)
+    is_owned = np.array(is_owned)
+    gains = np.array(gains)
     n_owned = int(is_owned.sum())
     about = {"n_neighbors": k, "n_classes": 2, "utility": "original", "semivalue": semivalue}
     game = OwnedGame(len(gains) - n_owned, n_owned, **about)
@@ -96,7 +101,8 @@ def test_blocks_of_ties_agree_with_the_definition_by_counts(rng, semivalue):
     for _ in range(4):
         blocks = []
         for _ in range(int(rng.integers(1, 4))):
-            c, o = int(rng.choice([0, 1, 3, 5])), int(rng.choice([0, 0, 1, 3, 6]))
+            c = int(rng.choice([0, 1, 3, 5]))
+            o = int(rng.choice([0, 0, 1, 3, 6]))
             blocks.append((c, int(rng.integers(0, c + 1)), o, int(rng.integers(0, o + 1))))
         blocks.append((5, 2, 2, 1))
         n = sum(c + o for c, _, o, _ in blocks)
@@ -116,7 +122,10 @@ def test_a_hundred_thousand_tied_rows(k):
     """K/n of a matching vote counts among n rows, owned ones included: the marginal contributions
     are a short sum.
     """
-    n_candidates, n_matches, n_owned, n_owned_matches = 60_000, 20_000, 40_000, 30_000
+    n_candidates = 60_000
+    n_matches = 20_000
+    n_owned = 40_000
+    n_owned_matches = 30_000
     is_owned, gains, values = found_in_blocks(
         [(n_candidates, n_matches, n_owned, n_owned_matches)], k, "shapley"
     )

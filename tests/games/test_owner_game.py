@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
+from helpers.definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 from nearworth.games.coefficients import Presence
 from nearworth.games.owner_game import Nodes, SmallCoalitions, all_but_one, owner_values
 
@@ -64,11 +64,9 @@ def test_every_semivalue_agrees_with_the_definition(rng, utility, ties):
             np.append(np.arange(n_owners), rng.integers(0, n_owners, n - n_owners))
         )
         distances = rng.integers(0, rng.choice([1, 3, 100]), n).tolist()
-        labels, n_classes, k = (
-            rng.integers(0, 2, n).tolist(),
-            int(rng.integers(2, 5)),
-            int(rng.integers(1, 7)),
-        )
+        labels = rng.integers(0, 2, n).tolist()
+        n_classes = int(rng.integers(2, 5))
+        k = int(rng.integers(1, 7))
         for semivalue in ALL_SEMIVALUES:
             game = {
                 "k": k,
@@ -129,16 +127,15 @@ def test_an_owner_without_rows_gets_nothing_and_all_add_up(rng):
 def test_nodes_keep_their_promise():
     """Fewer nodes than degree/2 against the exact number, on a law of presence of many owners."""
     for presence in (Presence(), Presence.of(("beta", 4, 1)), Presence.of("composite")):
-        rough, fine = Nodes.of(presence, 120, 1e-4), Nodes.of(presence, 120, 0.0)
+        rough = Nodes.of(presence, 120, 1e-4)
+        fine = Nodes.of(presence, 120, 0.0)
         assert len(rough.t) < len(fine.t)
         assert 0.0 < rough.error <= 1e-4
         assert fine.error == 0.0
         rng = np.random.default_rng(0)
-        owners, gains, first = (
-            rng.integers(0, 120, 30),
-            rng.integers(0, 2, 30).astype(float),
-            np.ones(30, dtype=bool),
-        )
+        owners = rng.integers(0, 120, 30)
+        gains = rng.integers(0, 2, 30).astype(float)
+        first = np.ones(30, dtype=bool)
         difference = owner_values(owners, gains, first, 3, rough) - owner_values(
             owners, gains, first, 3, fine
         )

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from definition import SEMIVALUES, UTILITIES, defined_values, paper_bound, utility_function
+from helpers.definition import SEMIVALUES, UTILITIES, defined_values, paper_bound, utility_function
 from nearworth.games import truncation
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks
@@ -169,7 +169,8 @@ def test_the_rate_curve_is_found_again(cells, tolerance, monkeypatch):
     The step function converges to it; as coarse as it is used, it may be wrong by a few per cent.
     """
     monkeypatch.setattr(truncation, "CELLS", cells)
-    n, k = 5000, 40
+    n = 5000
+    k = 40
     rank = np.arange(k + 1, n + 1)
     for start, slope in ((2.0, -0.8), (5.0, -1.5), (-1.0, 0.4), (0.5, 0.0), (-3.0, -0.5)):
         for semivalue in ("shapley", "banzhaf", ("beta", 4, 1)):
@@ -180,7 +181,8 @@ def test_the_rate_curve_is_found_again(cells, tolerance, monkeypatch):
             )  # of so many that the prior is nothing
             curve = truncation.RateCurve(FarRanks(game.weights), k)
             lost, match, other = curve.expected(local, np.array([rates.sum()]))
-            loss, worth = game.weights.loss[k:], game.weights.worth[k:]
+            loss = game.weights.loss[k:]
+            worth = game.weights.worth[k:]
             behind = np.append(np.cumsum((loss * rates)[::-1])[::-1][1:], 0.0)
             assert lost[0] == pytest.approx(loss @ rates, rel=tolerance)
             assert match[0] == pytest.approx(rates @ (worth - behind) / rates.sum(), rel=tolerance)
@@ -204,7 +206,8 @@ def test_everything_ranked_is_exact(utility, tail, rng):
 @pytest.mark.parametrize("tail", ["local", "minimax", "mean"])
 @pytest.mark.parametrize("semivalue", SEMIVALUES)
 def test_a_pure_far_side_is_exact(tail, semivalue, rng):
-    n, k = 60, 7
+    n = 60
+    k = 7
     game = ClassificationGame(n, 4, 2, "soft", semivalue)
     near = rng.integers(0, 2, (4, k))
     labels = np.concatenate([near, np.tile([[0], [1], [0], [1]], n - k)], axis=1)
@@ -222,7 +225,9 @@ def test_a_pure_far_side_is_exact(tail, semivalue, rng):
 @pytest.mark.parametrize("tail", TAILS)
 def test_adversarial_orders_attain_the_ends(tail, semivalue):
     """Far matches where the losses are largest or smallest, N = 2000."""
-    n, k, f = 2000, 30, 700
+    n = 2000
+    k = 30
+    f = 700
     game = ClassificationGame(n, 20, 2, "soft", semivalue)
     by_loss = k + np.argsort(game.weights.loss[k:], kind="stable")
     truncated = TruncatedClassification(game, tail)
@@ -340,7 +345,8 @@ def test_a_batch_is_its_queries_one_by_one(tail, rng):
     n_matches = matches.sum(axis=1) + rng.integers(0, 2900, 17)
     together = truncated.rows(matches, first, n_matches)
     for q in range(17):
-        alone, expected = single(truncated, matches[q], first[q], n_matches[q]), query(together, q)
+        alone = single(truncated, matches[q], first[q], n_matches[q])
+        expected = query(together, q)
         np.testing.assert_array_equal(alone.near.value, expected.near.value)
         np.testing.assert_array_equal(alone.near.lower, expected.near.lower)
         assert (alone.far_match, alone.far_other) == (expected.far_match, expected.far_other)
@@ -350,7 +356,9 @@ def test_local_sees_what_lies_behind(rng):
     """Match rates that fall with the rank: the local tail beats the paper's and the mean at the
     near points.
     """
-    n, k, queries = 5000, 100, 60
+    n = 5000
+    k = 100
+    queries = 60
     game = ClassificationGame(n, 5, 2)
     share = np.log(np.arange(1, n + 1)) / np.log(n)
     rates = 0.95 - (0.95 - rng.uniform(0.05, 0.4, (queries, 1))) * share**3

@@ -82,7 +82,8 @@ def save(arrays: dict[str, dict[str, np.ndarray]]) -> None:
     Hundreds of small arrays would take more room for their headers than for their numbers.
     """
     vectors: dict[str, list[np.ndarray]] = {"floats": [], "integers": [], "truths": [], "texts": []}
-    sizes, places = dict.fromkeys(vectors, 0), {}
+    sizes = dict.fromkeys(vectors, 0)
+    places = {}
     index: dict[str, dict[str, Any]] = {}
     for configuration_name, named in arrays.items():
         index[configuration_name] = {}
@@ -151,13 +152,13 @@ def generic(
     """Three clusters in which no two distances are equal, overlapping unless far apart; a tenth of
     the labels wrong.
     """
-    rng, n_classes = np.random.RandomState(seed), 3
+    rng = np.random.RandomState(seed)
+    n_classes = 3
     centres = apart * rng.standard_normal((n_classes, d))
-    y, y_val = rng.randint(0, n_classes, n_train), rng.randint(0, n_classes, n_val)
-    X, X_val = (
-        centres[y] + rng.standard_normal((n_train, d)),
-        centres[y_val] + rng.standard_normal((n_val, d)),
-    )
+    y = rng.randint(0, n_classes, n_train)
+    y_val = rng.randint(0, n_classes, n_val)
+    X = centres[y] + rng.standard_normal((n_train, d))
+    X_val = centres[y_val] + rng.standard_normal((n_val, d))
     wrong = rng.permutation(n_train)[: n_train // 10]
     y[wrong] = (y[wrong] + 1) % n_classes
     return X, y, X_val, y_val
@@ -165,8 +166,10 @@ def generic(
 
 def tied(seed: int, n_train: int = 120, n_val: int = 90, d: int = 2) -> tuple[Any, ...]:
     """Small whole numbers: many equal distances and identical rows, the labels nearly at random."""
-    rng, n_classes = np.random.RandomState(seed), 3
-    X, X_val = rng.randint(0, 5, (n_train, d)), rng.randint(0, 5, (n_val, d))
+    rng = np.random.RandomState(seed)
+    n_classes = 3
+    X = rng.randint(0, 5, (n_train, d))
+    X_val = rng.randint(0, 5, (n_val, d))
     y = np.where(
         rng.uniform(size=n_train) < 0.5,
         X.sum(axis=1) % n_classes,
@@ -290,7 +293,9 @@ def _(folder: Path) -> Arrays:
 
 @configuration("definition")
 def _(folder: Path) -> Arrays:
-    labels, distances, numbers = [0, 1, 0, 1, 2], [1, 2, 2, 3, 3], [1, 4, 2, 8, 5]
+    labels = [0, 1, 0, 1, 2]
+    distances = [1, 2, 2, 3, 3]
+    numbers = [1, 4, 2, 8, 5]
     found = {}
     for utility, task in product(("soft", "original"), ("classification", "regression")):
         data = (labels, 1) if task == "classification" else (numbers, 3)
@@ -380,11 +385,10 @@ for _type in ("float64", "float32", "float16", "int64", "int16"):
 @configuration("sparse")
 def _(folder: Path) -> Arrays:
     X, y, X_val, y_val = tied(10, 110, 80, 6)
-    X, X_val = np.where(X > 2, X, 0), np.where(X_val > 2, X_val, 0)
-    points, queries = (
-        scipy.sparse.csr_array(X.astype(float)),
-        scipy.sparse.csr_array(X_val.astype(float)),
-    )
+    X = np.where(X > 2, X, 0)
+    X_val = np.where(X_val > 2, X_val, 0)
+    points = scipy.sparse.csr_array(X.astype(float))
+    queries = scipy.sparse.csr_array(X_val.astype(float))
     return {
         "values": nw.knn_shapley(points, y, queries, y_val),
         "columns": nw.knn_shapley(scipy.sparse.csc_array(points), y, queries, y_val),
@@ -402,7 +406,8 @@ def _(folder: Path) -> Arrays:
     X, y, X_val, y_val = generic(11, 80, 70)
     names = ["a", "b", "c", "d"]
     labels = np.array(["red", "green", "blue"])
-    frame, other = pd.DataFrame(X, columns=names), pd.DataFrame(X_val, columns=names)
+    frame = pd.DataFrame(X, columns=names)
+    other = pd.DataFrame(X_val, columns=names)
     v = nw.KNNShapley().fit(frame, pd.Series(labels[y])).value(other, pd.Series(labels[y_val]))
     polars = nw.knn_shapley(
         pl.DataFrame(X, schema=names), labels[y], pl.DataFrame(X_val, schema=names), labels[y_val]
@@ -564,8 +569,10 @@ configuration("3,000 rows regression")(_many(3000, generic, task="regression"))
 @configuration("3,000 rows of 32 bits, and few questions")
 def _(folder: Path) -> Arrays:
     X, y, X_val, y_val = generic(20, 3000, 70, 8)
-    X, X_val = (X + 50).astype(np.float32), (X_val + 50).astype(np.float32)
-    many, few = nw.knn_shapley(X, y, X_val, y_val), nw.knn_shapley(X, y, X_val[:5], y_val[:5])
+    X = (X + 50).astype(np.float32)
+    X_val = (X_val + 50).astype(np.float32)
+    many = nw.knn_shapley(X, y, X_val, y_val)
+    few = nw.knn_shapley(X, y, X_val[:5], y_val[:5])
     return thinned(many, "many ") | thinned(few, "few ")
 
 
@@ -1098,11 +1105,10 @@ def flowers(seed: int, n: int) -> dict[str, Any]:
 def _(folder: Path) -> Arrays:
     write_table(folder / "train.csv", flowers(44, 90))
     write_table(folder / "trusted.csv", flowers(45, 70))
-    train, trusted = str(folder / "train.csv"), str(folder / "trusted.csv")
-    species, height = (
-        ["-t", "species", "--ignore", "height"],
-        ["-t", "height", "--ignore", "species"],
-    )
+    train = str(folder / "train.csv")
+    trusted = str(folder / "trusted.csv")
+    species = ["-t", "species", "--ignore", "height"]
+    height = ["-t", "height", "--ignore", "species"]
     named = ["--id", "name", "-q"]
     run_command(
         folder,
@@ -1130,10 +1136,8 @@ def _(folder: Path) -> Arrays:
 def _(folder: Path) -> Arrays:
     columns = flowers(46, 150)
     write_table(folder / "train.csv", columns)
-    train, species = (
-        str(folder / "train.csv"),
-        ["-t", "species", "--ignore", "height", "--id", "name", "-q"],
-    )
+    train = str(folder / "train.csv")
+    species = ["-t", "species", "--ignore", "height", "--id", "name", "-q"]
     height = ["-t", "height", "--ignore", "species", "--id", "name", "-q"]
     run_command(folder, "detect", train, *species, "--fraction", "0.1", "-o", str(folder / "a.csv"))
     run_command(

@@ -76,7 +76,8 @@ def differences(old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[
     for name in old:
         if name not in new:
             continue
-        before, after = old[name], new[name]
+        before = old[name]
+        after = new[name]
         same_form = before.dtype == after.dtype and before.shape == after.shape
         if same_form and before.tobytes() == after.tobytes():
             continue

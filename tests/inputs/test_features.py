@@ -18,7 +18,8 @@ from nearworth.inputs.features import check_features
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.array([0, 1, 0, 1, 0, 1])
-X_VAL, Y_VAL = X[:2] + 0.25, Y[:2]
+X_VAL = X[:2] + 0.25
+Y_VAL = Y[:2]
 COLUMNS = ["width", "height", "depth"]
 
 
@@ -57,7 +58,8 @@ SERIES = {
 @pytest.mark.parametrize("library", FRAMES)
 def test_frames(data, library):
     X, y, X_val, y_val = data
-    frame, series = FRAMES[library], SERIES[library]
+    frame = FRAMES[library]
+    series = SERIES[library]
     est = nw.KNNShapley().fit(frame(X), series(y))
     v = est.value(frame(X_val), series(y_val))
     np.testing.assert_array_equal(v.values, nw.knn_shapley(X, y, X_val, y_val))

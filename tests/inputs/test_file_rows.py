@@ -94,10 +94,14 @@ def test_parts_become_one_matrix(rng, monkeypatch):
 )
 def test_work_on_a_file_stays_below_an_eighth_of_it(rng, tmp_path, parameters, classes):
     """Points in two equal classes need the most scratch."""
-    n, width = 8_000, 1_024
-    X, y = rng.random((n, width)), np.arange(n) % classes
+    n = 8_000
+    width = 1_024
+    X = rng.random((n, width))
+    y = np.arange(n) % classes
     np.save(tmp_path / "X.npy", X)
-    X_val, y_val, budget = X[:40] + 0.5, y[:40], X.nbytes // 8
+    X_val = X[:40] + 0.5
+    y_val = y[:40]
+    budget = X.nbytes // 8
     del X
     nw.KNNShapley(max_memory=10 * budget, **parameters).fit(tmp_path / "X.npy", y).value(
         X_val, y_val
@@ -136,7 +140,8 @@ print(resident("VmHWM") - before)
 @pytest.mark.parametrize("how", ["npy", "map", "parquet"])
 def test_the_resident_set_stays_small_with_all_pages_of_the_file_counted(rng, tmp_path, how):
     """Beyond what libraries take once: the same is done on a small file first."""
-    X, files = rng.standard_normal((12_000, 1_024), dtype=np.float32), []
+    X = rng.standard_normal((12_000, 1_024), dtype=np.float32)
+    files = []
     for name, rows in {"small": X[:2_500], "large": X}.items():
         files.append(
             str(tmp_path / f"{name}.{how}" if how == "parquet" else tmp_path / f"{name}.npy")

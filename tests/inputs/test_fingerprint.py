@@ -81,7 +81,8 @@ def test_compiled_and_numpy_form_agree(rng, monkeypatch):
 
 def test_every_bit_counts(rng):
     numbers = rng.normal(size=3000)
-    before, seen = fingerprint(numbers), set()
+    before = fingerprint(numbers)
+    seen = set()
     for bit in range(64):
         other = numbers.view(np.uint64).copy()
         other[rng.integers(3000)] ^= np.uint64(1 << bit)

@@ -12,7 +12,8 @@ from nearworth.inputs.parameters import as_generator, parse_bytes
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.array([0, 1, 0, 1, 0, 1])
-X_VAL, Y_VAL = X[:2] + 0.25, Y[:2]
+X_VAL = X[:2] + 0.25
+Y_VAL = Y[:2]
 
 
 PARAMETERS = [

@@ -24,7 +24,9 @@ from nearworth.inputs.file_rows import FileRows
 BUDGET = "8MB"
 
 
-N, WIDTH, N_VAL = 400, 20, 70
+N = 400
+WIDTH = 20
+N_VAL = 70
 
 
 @pytest.fixture
@@ -248,10 +250,13 @@ def test_labels_from_a_column(data, in_memory, tmp_path, kind):
 )
 def test_every_kind_of_value_is_the_same_to_the_bit(rng, tmp_path, parameters):
     """Enough points for a matrix product; four threads, and batches of few."""
-    n, dtype = 3_000, rng.choice(["<f4", "<f2", "<i1", ">f8"])
+    n = 3_000
+    dtype = rng.choice(["<f4", "<f2", "<i1", ">f8"])
     X = (3 * rng.normal(size=(n, 12))).astype(dtype)
     X[::3] = X[1]
-    y, X_val, y_val = rng.integers(0, 3, n), rng.normal(size=(130, 12)), rng.integers(0, 3, 130)
+    y = rng.integers(0, 3, n)
+    X_val = rng.normal(size=(130, 12))
+    y_val = rng.integers(0, 3, 130)
     np.save(tmp_path / "X.npy", X)
     expected = nw.KNNShapley(**parameters).fit(X, y).value(X_val, y_val)
     for n_jobs, budget in ((1, "1.6MB"), (4, "9MB")):
@@ -271,8 +276,10 @@ def test_certified_values_of_a_file_are_certain_too(rng, tmp_path):
     """Their bits depend on how distances were rounded: in single precision in memory, in double
     from a file.
     """
-    X, y = rng.normal(size=(3_000, 12)), rng.integers(0, 3, 3_000)
-    X_val, y_val = rng.normal(size=(130, 12)), rng.integers(0, 3, 130)
+    X = rng.normal(size=(3_000, 12))
+    y = rng.integers(0, 3, 3_000)
+    X_val = rng.normal(size=(130, 12))
+    y_val = rng.integers(0, 3, 130)
     np.save(tmp_path / "X.npy", X)
     exact = nw.KNNShapley().fit(X, y).value(X_val, y_val).values
     found = [
@@ -388,7 +395,8 @@ def test_the_command_line_leaves_arrays_on_disk(data, tmp_path):
     from nearworth.cli import main
 
     X, y, _, _ = data
-    source, labels = str(write_npy(tmp_path, X, y)), str(tmp_path / "y.npy")
+    source = str(write_npy(tmp_path, X, y))
+    labels = str(tmp_path / "y.npy")
     np.save(labels, y)
     for name, more in {"a.csv": [], "b.csv": ["--max-memory", BUDGET]}.items():
         with pytest.raises(SystemExit) as left:
@@ -452,7 +460,8 @@ def matrices(X):
 
 @pytest.mark.parametrize("kind", ["lists of lists", "lists of fixed lists", "tensors", "sliced"])
 def test_a_column_of_matrices_is_one_of_vectors(rng, kind):
-    X, y = rng.normal(size=(30, 6)), rng.integers(0, 2, 30)
+    X = rng.normal(size=(30, 6))
+    y = rng.integers(0, 2, 30)
     table = pa.table({"image": matrices(X)[kind], "label": y})
     np.testing.assert_array_equal(
         nw.KNNShapley(3).fit(table, "label").value().values,
@@ -497,7 +506,8 @@ def test_datasets_of_hugging_face(rng):
     )
     import datasets
 
-    X, y = rng.normal(size=(30, 6)).astype(np.float32), rng.integers(0, 2, 30)
+    X = rng.normal(size=(30, 6)).astype(np.float32)
+    y = rng.integers(0, 2, 30)
     expected = nw.KNNShapley(3).fit(X, y).value().values
     kinds = {
         "image": datasets.Array2D((2, 3), "float32"),
@@ -521,7 +531,8 @@ def test_datasets_of_hugging_face(rng):
 
 def test_torch_tensors(rng):
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
-    X, y = rng.normal(size=(30, 6)).astype(np.float32), rng.integers(0, 2, 30)
+    X = rng.normal(size=(30, 6)).astype(np.float32)
+    y = rng.integers(0, 2, 30)
     expected = nw.knn_shapley(X, y, n_neighbors=3)
     with_gradient = torch.tensor(X, requires_grad=True)
     for tensor in (

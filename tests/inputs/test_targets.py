@@ -19,7 +19,8 @@ from nearworth.inputs.targets import are_amounts, check_classes
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.array([0, 1, 0, 1, 0, 1])
-X_VAL, Y_VAL = X[:2] + 0.25, Y[:2]
+X_VAL = X[:2] + 0.25
+Y_VAL = Y[:2]
 
 
 @pytest.fixture
@@ -120,7 +121,8 @@ def test_number_types_of_labels_may_differ_but_not_kinds(data):
 )
 def test_targets_of_every_kind(data, make):
     X, _, X_val, _ = data
-    y, y_val = np.arange(60.0) % 2, np.arange(8.0) % 2
+    y = np.arange(60.0) % 2
+    y_val = np.arange(8.0) % 2
     expected = nw.knn_shapley(X, y, X_val, y_val, task="regression")
     np.testing.assert_array_equal(
         nw.knn_shapley(X, make(y), X_val, make(y_val), task="regression"), expected
@@ -289,10 +291,8 @@ def test_owners():
         v.sum_by(["a", "b"])
     with pytest.raises(ValueError, match="owners has missing owners at row 1"):
         v.sum_by(["a", None, "a", "a", "b", "b"])
-    est, dates = (
-        nw.KNNShapley().fit(X, Y),
-        np.array(["2026-01-01", "NaT", *["2026-02-01"] * 4], dtype="datetime64[D]"),
-    )
+    est = nw.KNNShapley().fit(X, Y)
+    dates = np.array(["2026-01-01", "NaT", *["2026-02-01"] * 4], dtype="datetime64[D]")
     for missing in (np.array([1.0, np.nan, 1, 1, 2, 2]), dates):
         with pytest.raises(ValueError, match="owner_of_row has missing owners at row 1"):
             est.value_owners(missing, X_VAL, Y_VAL)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.variants import variants_here
 from nearworth._common import native
-from variants import variants_here
 
 
 @pytest.fixture(params=variants_here())

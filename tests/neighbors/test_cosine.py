@@ -14,7 +14,8 @@ from nearworth.neighbors.keys import GRID, make_keys
 def test_cosine_ties_multiples_of_a_row_and_directionless_points():
     X = np.array([[1.0, 3.0], [3.0, 9.0], [5.0, 15.0], [0.0, 0.0], [-2.0, 1.0]])
     for scale, container in ((1, np.array), (1, scipy.sparse.csr_array), (0.5, np.array)):
-        rows, query = container(X * scale), container([[7.0, 1.0]])
+        rows = container(X * scale)
+        query = container([[7.0, 1.0]])
         values = nw.knn_shapley(rows, [1, 1, 1, 0, 0], query, [1], 2, metric="cosine")
         assert values[0] == values[1] == values[2]
         # cosine distance of nothing is 1, as in scikit-learn; the point across lies beyond it
@@ -39,7 +40,8 @@ def test_correlation_of_constant_rows_is_undefined_and_counts_as_none():
 def test_cosine_of_whole_numbers_against_any_queries(rng, scale):
     """Identical rows tie and the budget does not show, whether or not products are exact."""
     X = np.repeat(rng.integers(-5, 6, (1, 64)), 33, axis=0) * scale
-    y, y_val = rng.integers(0, 2, 33), np.zeros(64, dtype=int)
+    y = rng.integers(0, 2, 33)
+    y_val = np.zeros(64, dtype=int)
     for Q in (rng.normal(size=(64, 64)), rng.integers(-5, 6, (64, 64)) * scale):
         values = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine")
         assert np.ptp(values[y == 0]) == np.ptp(values[y == 1]) == 0
@@ -56,8 +58,10 @@ def test_cosine_tells_small_angles_apart(container, scale):
 
 
 def test_correlation_ignores_offsets_of_whole_numbers(rng):
-    X, X_val = rng.integers(0, 3, (200, 4)), rng.integers(0, 3, (9, 4))
-    y, y_val = rng.integers(0, 2, 200), rng.integers(0, 2, 9)
+    X = rng.integers(0, 3, (200, 4))
+    X_val = rng.integers(0, 3, (9, 4))
+    y = rng.integers(0, 2, 200)
+    y_val = rng.integers(0, 2, 9)
     values = nw.knn_shapley(X, y, X_val, y_val, metric="correlation")
     np.testing.assert_array_equal(
         nw.knn_shapley(X + 5, y, X_val + 7, y_val, metric="correlation"), values
@@ -90,8 +94,10 @@ def test_text_vectors_are_valued_as_by_their_cosines(rng, n_train):
     """Dense or sparse, pair by pair or through a matrix product: all texts without a common word
     share.
     """
-    X, T = text_vectors(rng, n_train), text_vectors(rng, 40)
-    y, y_val = rng.integers(0, 3, n_train), rng.integers(0, 3, 40)
+    X = text_vectors(rng, n_train)
+    T = text_vectors(rng, 40)
+    y = rng.integers(0, 3, n_train)
+    y_val = rng.integers(0, 3, 40)
     D = 1.0 - T @ X.T
     assert (D == 1.0).mean() > 0.9
     expected = nw.knn_shapley(None, y, D.round(10), y_val, metric="precomputed")
@@ -125,7 +131,8 @@ def test_sums_that_cancel_are_right_angles(rng):
 
 
 def test_multiples_of_a_row_nearly_always_tie(rng):
-    X, T = rng.normal(size=(40, 1, 9)), rng.normal(size=(50, 9))
+    X = rng.normal(size=(40, 1, 9))
+    T = rng.normal(size=(50, 9))
     multiples = (X * np.array([1.0, 3.0, 1 / 3, 0.7, 1e-5, 1e100, 1e-170])[:, None]).reshape(-1, 9)
     keys = make_keys(multiples, "cosine", None)(T).reshape(50, 40, 7)
     assert (keys == keys[:, :, :1]).mean() > 0.995
@@ -154,7 +161,8 @@ def test_angles_that_differ_by_a_hundred_billionth_do_not_tie():
 
 
 def test_keys_are_twice_the_cosine_distance(rng):
-    X, T = rng.normal(size=(60, 5)), rng.normal(size=(9, 5))
+    X = rng.normal(size=(60, 5))
+    T = rng.normal(size=(9, 5))
     for metric in ("cosine", "correlation"):
         D = pairwise_distances(T, X, metric=metric)
         np.testing.assert_allclose(make_keys(X, metric, None)(T), 2.0 * D, rtol=0, atol=4 * GRID)
@@ -163,7 +171,8 @@ def test_keys_are_twice_the_cosine_distance(rng):
 @pytest.mark.parametrize("metric", ["cosine", "correlation"])
 @pytest.mark.parametrize("single", [False, True])
 def test_approximate_keys_stay_within_their_tolerance(rng, metric, single):
-    X, T = rng.normal(size=(3_000, 3)), rng.normal(size=(20, 3))
+    X = rng.normal(size=(3_000, 3))
+    T = rng.normal(size=(20, 3))
     keys = make_keys(X, metric, None)
     every = np.arange(3_000, dtype=np.int32)
     batch = keys.products(single=True)(
@@ -188,8 +197,10 @@ def test_a_product_does_not_stand_for_fractions_of_whole_numbers(rng):
 @pytest.mark.parametrize("metric", ["cosine", "correlation"])
 @pytest.mark.parametrize("size", [1e60, 1e78, 1e149])
 def test_large_whole_numbers(rng, metric, size):
-    X, X_val = rng.normal(size=(60, 4)), rng.normal(size=(9, 4))
-    y, y_val = rng.integers(0, 2, 60), rng.integers(0, 2, 9)
+    X = rng.normal(size=(60, 4))
+    X_val = rng.normal(size=(9, 4))
+    y = rng.integers(0, 2, 60)
+    y_val = rng.integers(0, 2, 9)
     values = nw.knn_shapley(X * size, y, X_val * size, y_val, metric=metric)
     np.testing.assert_allclose(
         values, nw.knn_shapley(X, y, X_val, y_val, metric=metric), rtol=0, atol=1e-15
@@ -206,7 +217,8 @@ def test_cosines_of_whole_numbers_are_compared_exactly():
 
 def test_large_whole_queries_are_compared_exactly_too():
     """22619537^2 = 2 * 15994428^2 + 1, so the second cosine is larger, by 1e-15."""
-    X, query = np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([[15994428.0, 22619537.0 - 15994428.0]])
+    X = np.array([[1.0, 0.0], [1.0, 1.0]])
+    query = np.array([[15994428.0, 22619537.0 - 15994428.0]])
     keys = make_keys(X, "cosine", None)(query)[0]
     assert keys[1] < keys[0]
 

@@ -47,7 +47,8 @@ def by_definition(queries, points, kind="distances"):
 
 def assert_all_ways_agree(queries, points, rng):
     """All pairs, chosen rows and lists, of distances and of inner products, to the bit."""
-    stored, expected = readable(points), by_definition(queries, points)
+    stored = readable(points)
+    expected = by_definition(queries, points)
     products = by_definition(queries, points, "products")
     np.testing.assert_array_equal(squared_distances(queries, stored), expected)
     np.testing.assert_array_equal(all_pairs(queries, stored, product=True), products)
@@ -63,7 +64,8 @@ def assert_all_ways_agree(queries, points, rng):
 @pytest.mark.parametrize("width", [*range(41), 255, 256, 257, 515])
 def test_any_width(variant, rng, width):
     for n_queries, n_points in ((1, 1), (3, 17), (7, 35)):
-        queries, points = rng.normal(size=(n_queries, width)), rng.normal(size=(n_points, width))
+        queries = rng.normal(size=(n_queries, width))
+        points = rng.normal(size=(n_points, width))
         assert_all_ways_agree(queries, points, rng)
 
 
@@ -95,13 +97,18 @@ SCALES = {
 @pytest.mark.parametrize("scale", SCALES)
 def test_extreme_numbers(variant, rng, scale):
     factor = SCALES[scale]
-    points, queries = rng.normal(size=(19, 16)) * factor, rng.normal(size=(6, 16)) * factor
+    points = rng.normal(size=(19, 16)) * factor
+    queries = rng.normal(size=(6, 16)) * factor
     assert_all_ways_agree(queries, points, rng)
 
 
 def test_infinite_and_missing_numbers(variant, rng):
-    points, queries = rng.normal(size=(19, 13)), rng.normal(size=(6, 13))
-    points[3, 2], points[4, 12], points[5, 0], queries[1, 2] = np.nan, np.inf, -np.inf, np.inf
+    points = rng.normal(size=(19, 13))
+    queries = rng.normal(size=(6, 13))
+    points[3, 2] = np.nan
+    points[4, 12] = np.inf
+    points[5, 0] = -np.inf
+    queries[1, 2] = np.inf
     assert_all_ways_agree(queries, points, rng)
     assert np.isnan(squared_distances(queries, points)[0]).tolist() == [
         row == 3 for row in range(19)
@@ -111,11 +118,10 @@ def test_infinite_and_missing_numbers(variant, rng):
 @pytest.mark.parametrize("n_queries", [1, 63, 64, 65, 130])
 @pytest.mark.parametrize("width", [1, 10, 260])
 def test_blocks_of_queries_and_points_do_not_show(variant, rng, n_queries, width):
-    queries, points = (
-        rng.normal(size=(n_queries, width)),
-        rng.normal(size=(301, width)).astype(np.float32),
-    )
-    found, order = squared_distances(queries, points), rng.permutation(301)
+    queries = rng.normal(size=(n_queries, width))
+    points = rng.normal(size=(301, width)).astype(np.float32)
+    found = squared_distances(queries, points)
+    order = rng.permutation(301)
     np.testing.assert_array_equal(squared_distances(queries, points[order]), found[:, order])
     for q in {0, n_queries // 2, n_queries - 1}:
         np.testing.assert_array_equal(
@@ -128,10 +134,8 @@ def test_blocks_of_queries_and_points_do_not_show(variant, rng, n_queries, width
 
 
 def test_very_long_rows(variant, rng):
-    queries, points = (
-        rng.normal(size=(5, 100_003)),
-        rng.normal(size=(9, 100_003)).astype(np.float32),
-    )
+    queries = rng.normal(size=(5, 100_003))
+    points = rng.normal(size=(9, 100_003)).astype(np.float32)
     found = squared_distances(queries, points)
     np.testing.assert_array_equal(found[3:, 2:], by_definition(queries[3:], points[2:]))
     np.testing.assert_array_equal(
@@ -170,7 +174,8 @@ def test_any_layout(variant, rng, layout):
 
 
 def test_rows_in_a_file(variant, rng, tmp_path):
-    points, queries = rng.normal(size=(5000, 40)), rng.normal(size=(5, 40))
+    points = rng.normal(size=(5000, 40))
+    queries = rng.normal(size=(5, 40))
     points.tofile(tmp_path / "rows")
     stored = FileRows.open(tmp_path / "rows", np.float64, points.shape)
     rows = rng.integers(0, 5000, 3000).astype(np.int32)
@@ -184,7 +189,8 @@ def test_rows_in_a_file(variant, rng, tmp_path):
 
 @pytest.mark.parametrize("position", [0, 3, 4, 8])
 def test_rows_that_were_not_found_are_infinitely_far(variant, rng, position):
-    queries, points = rng.normal(size=(2, 9)), rng.normal(size=(20, 9))
+    queries = rng.normal(size=(2, 9))
+    points = rng.normal(size=(20, 9))
     rows = rng.integers(0, 20, (2, 9))
     rows[1, position] = -1
     found = EuclideanKeys(points).listed(queries, rows)
@@ -223,7 +229,8 @@ def test_more_columns_than_32_bits_count(variant):
 
 @pytest.mark.skipif(not native.available(), reason="the library was not built")
 def test_rows_outside_are_never_read(rng):
-    points, out = rng.normal(size=(5, 4)), np.empty(6)
+    points = rng.normal(size=(5, 4))
+    out = np.empty(6)
     rows = np.array([0, 5, -(2**31), 2**31 - 1, 4, -1], dtype=np.int32)
     native.call("listed_pairs", points[:1], points, rows[None], False, out[None])
     assert np.isinf(out).tolist() == [False, True, True, True, False, True]

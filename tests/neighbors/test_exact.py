@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from exact_searcher import ExactSearcher
+from helpers.exact_searcher import ExactSearcher
 from nearworth.neighbors.exact import (
     PRODUCT_POINTS,
     ExactSearch,
@@ -27,7 +27,8 @@ def brute_force(X, Q, k):
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**400, 2.0**-400, 2.0**-1000])
 def test_true_distances_order_whatever_order_comes(variant, rng, scale):
-    X, Q = rng.integers(-3, 4, (60, 2)) * scale, rng.integers(-3, 4, (9, 2)) * scale
+    X = rng.integers(-3, 4, (60, 2)) * scale
+    Q = rng.integers(-3, 4, (9, 2)) * scale
     exact, far = brute_force(X, Q, 60)
     truth = EuclideanKeys(X)
     found, keys = truth.order(Q, rng.permuted(exact, axis=1))
@@ -63,7 +64,8 @@ def test_exact_search_is_exact(variant, rng, n_train, kind):
 
 
 def test_one_strange_query_does_not_spoil_the_others(rng):
-    X, Q = rng.normal(size=(PRODUCT_POINTS, 3)), rng.normal(size=(4, 3))
+    X = rng.normal(size=(PRODUCT_POINTS, 3))
+    Q = rng.normal(size=(4, 3))
     Q[1] *= 1e140
     np.testing.assert_array_equal(ExactSearcher().fit(X).search(Q, 5)[0], brute_force(X, Q, 5)[0])
 
@@ -71,7 +73,8 @@ def test_one_strange_query_does_not_spoil_the_others(rng):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "manhattan"])
 @pytest.mark.parametrize("n_train", [50, PRODUCT_POINTS + 700])
 def test_nearest_of_any_metric(variant, rng, metric, n_train):
-    X, Q = rng.normal(size=(n_train, 5)), rng.normal(size=(70, 5))
+    X = rng.normal(size=(n_train, 5))
+    Q = rng.normal(size=(70, 5))
     keys = make_keys(X, metric, None)
     every = keys(Q)
     for k in (3, 60):
@@ -149,7 +152,8 @@ class Forgetful(ExactSearcher):
 
 
 def test_sample_of_queries_measures_recall(rng):
-    X, Q = rng.normal(size=(300, 4)), rng.normal(size=(50, 4))
+    X = rng.normal(size=(300, 4))
+    Q = rng.normal(size=(50, 4))
     sample = Sample(X, 10, Q)
     assert (sample.recall_of(ExactSearcher().fit(X)) == 1).all()
     np.testing.assert_allclose(sample.recall_of(Forgetful().fit(X)), 0.9)

@@ -11,7 +11,13 @@ import pytest
 import scipy.sparse
 
 import nearworth as nw
-from extreme import SMALLEST, check_distances, check_ranks, exact_squares, numbers_of_all_sizes
+from helpers.extreme import (
+    SMALLEST,
+    check_distances,
+    check_ranks,
+    exact_squares,
+    numbers_of_all_sizes,
+)
 from nearworth.neighbors.keys import make_keys
 
 CONTAINERS = {"dense": np.array, "sparse": scipy.sparse.csr_array}
@@ -21,9 +27,11 @@ CONTAINERS = {"dense": np.array, "sparse": scipy.sparse.csr_array}
 @pytest.mark.parametrize("seed", range(40))
 def test_ranks_are_those_of_exact_fractions(container, seed):
     rng = np.random.default_rng(seed)
-    X, query = numbers_of_all_sizes(rng, (12, 2)), numbers_of_all_sizes(rng, (1, 2))
+    X = numbers_of_all_sizes(rng, (12, 2))
+    query = numbers_of_all_sizes(rng, (1, 2))
     query[:, 1] = X[0, 1]
-    X[1], X[2] = X[0], query[0]
+    X[1] = X[0]
+    X[2] = query[0]
     convert = CONTAINERS[container]
     keys = make_keys(convert(X), "euclidean", None)(convert(query))[0]
     check_ranks(keys, exact_squares(X, query[0]))
@@ -66,7 +74,8 @@ def test_the_farthest_apart_that_numbers_can_be(container):
 def test_a_listed_pair_has_the_key_of_all_pairs():
     rng = np.random.default_rng(3)
     for tiny_training in (True, False):
-        X, queries = numbers_of_all_sizes(rng, (40, 3)), numbers_of_all_sizes(rng, (9, 3))
+        X = numbers_of_all_sizes(rng, (40, 3))
+        queries = numbers_of_all_sizes(rng, (9, 3))
         if not tiny_training:
             X[np.abs(X) < 1e-100] = 0.0
         queries[0] = X[0]
@@ -84,7 +93,8 @@ def test_a_listed_pair_has_the_key_of_all_pairs():
 def test_values_do_not_depend_on_the_scale(rng, task, scale, beside):
     """A far row, or a tiny number in it, changes no distance between the others."""
     steps = rng.permutation(30).astype(float)
-    y, y_val = np.arange(31) % 3, np.arange(4) % 3
+    y = np.arange(31) % 3
+    y_val = np.arange(4) % 3
     queries = np.array([[2.0], [11.0], [17.0], [29.0]])
     X = np.append(steps, 1000.0)[:, None]
     expected = nw.knn_shapley(X, y, queries, y_val, 3, task=task)
@@ -93,10 +103,8 @@ def test_values_do_not_depend_on_the_scale(rng, task, scale, beside):
     if beside == 1e149:
         scaled[-1] = max(scaled[-1, 0], beside)
     if beside == SMALLEST and scale >= 1e-170:
-        scaled, queries = (
-            np.column_stack([scaled, np.zeros(31)]),
-            np.column_stack([queries, np.zeros(4)]),
-        )
+        scaled = np.column_stack([scaled, np.zeros(31)])
+        queries = np.column_stack([queries, np.zeros(4)])
         scaled[-1, 1] = beside
     found = nw.knn_shapley(scaled, y, queries * smallest, y_val, 3, task=task)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
@@ -107,7 +115,8 @@ def test_identical_and_tiny_rows_in_ordinary_data(rng, n_train):
     """Pair by pair or through a matrix product: the rows nearest to a query differ from it by the
     smallest floats.
     """
-    X, y = rng.normal(size=(n_train, 3)), rng.integers(0, 2, n_train)
+    X = rng.normal(size=(n_train, 3))
+    y = rng.integers(0, 2, n_train)
     X[:4] = [0.0, 0.0, 1.0]
     X[:4, 0] = [3e-300, 1e-300, SMALLEST, 0.0]
     query = np.tile([0.0, 0.0, 1.0], (40, 1))
@@ -164,7 +173,8 @@ def test_squared_distances_are_not_rounded_twice():
 )
 def test_distances_of_other_metrics_do_not_vanish(rng, metric, parameters):
     """They grow in proportion to the differences."""
-    X, query = rng.normal(size=(20, 2)), np.array([[0.5, 0.25]])
+    X = rng.normal(size=(20, 2))
+    query = np.array([[0.5, 0.25]])
     X[3] = query[0]
     expected = make_keys(X, metric, parameters)(query)[0]
     for exponent in (-40, -400, -560, -900):

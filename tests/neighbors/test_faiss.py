@@ -11,8 +11,8 @@ import sys
 import numpy as np
 import pytest
 
-from definition import recall
-from exact_searcher import ExactSearcher
+from helpers.definition import recall
+from helpers.exact_searcher import ExactSearcher
 from nearworth import FaissSearch
 from nearworth.neighbors import faiss_search
 from nearworth.neighbors.exact import Sample

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from exact_searcher import ExactSearcher
+from helpers.exact_searcher import ExactSearcher
 from nearworth import GraphSearch, KNNShapley
 
 
@@ -69,7 +69,8 @@ def test_rows_of_different_lengths_and_stored_zeros():
 def test_other_sparse_formats(points):
     X, Q = points
     csr = NearestNeighbors(n_neighbors=3).fit(X).kneighbors_graph(Q, mode="distance")
-    coo, csr = GraphSearch.from_csr(csr.tocoo()), GraphSearch.from_csr(csr)
+    coo = GraphSearch.from_csr(csr.tocoo())
+    csr = GraphSearch.from_csr(csr)
     np.testing.assert_array_equal(coo.search(Q, 3)[0], csr.search(Q, 3)[0])
 
 

@@ -99,8 +99,10 @@ def test_tied_means_equal_in_the_data_not_after_rounding():
 
 def test_duplicating_the_training_set_shares_the_value(rng):
     """A copy of every point, with K doubled: copies tie, so each of a pair has the same value."""
-    X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
-    X_val, y_val = rng.normal(size=(9, 2)), rng.integers(0, 2, 9)
+    X = rng.normal(size=(50, 2))
+    y = rng.integers(0, 2, 50)
+    X_val = rng.normal(size=(9, 2))
+    y_val = rng.integers(0, 2, 9)
     values = nw.knn_shapley(np.vstack([X, X]), np.concatenate([y, y]), X_val, y_val, 6)
     np.testing.assert_array_equal(values[:50], values[50:])
 
@@ -108,7 +110,8 @@ def test_duplicating_the_training_set_shares_the_value(rng):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
 def test_sparse_equals_dense(rng, metric):
     X, X_val = (rng.poisson(0.4, (n, 30)).astype(float) for n in (200, 25))
-    y, y_val = rng.integers(0, 3, 200), rng.integers(0, 3, 25)
+    y = rng.integers(0, 3, 200)
+    y_val = rng.integers(0, 3, 25)
     dense = nw.knn_shapley(X, y, X_val, y_val, metric=metric)
     sparse = nw.knn_shapley(
         scipy.sparse.csr_array(X), y, scipy.sparse.csc_matrix(X_val), y_val, metric=metric
@@ -136,9 +139,12 @@ def test_nan_euclidean_with_missing_entries(data):
     "metric", ["euclidean", "cosine", "correlation", "nan_euclidean", "manhattan"]
 )
 def test_memory_layout_does_not_matter(rng, metric):
-    X, X_val = rng.integers(0, 4, (200, 5)) / 10, rng.integers(0, 4, (70, 5)) / 10
-    y, y_val = rng.integers(0, 2, 200), rng.integers(0, 2, 70)
-    X, X_val = X + 0.05, X_val + 0.05
+    X = rng.integers(0, 4, (200, 5)) / 10
+    X_val = rng.integers(0, 4, (70, 5)) / 10
+    y = rng.integers(0, 2, 200)
+    y_val = rng.integers(0, 2, 70)
+    X = X + 0.05
+    X_val = X_val + 0.05
     values = nw.knn_shapley(X, y, X_val, y_val, metric=metric)
     fortran = nw.knn_shapley(
         np.asfortranarray(X), y, np.asfortranarray(X_val), y_val, metric=metric
@@ -165,8 +171,10 @@ def test_sparse_far_from_the_origin_and_on_a_grid(rng):
         scipy.sparse.csr_array(X), [0, 1, 0], scipy.sparse.csr_array([[1e8]]), [0], 1
     )
     np.testing.assert_allclose(values, [2 / 3, -1 / 3, 1 / 6], atol=1e-15)
-    X, X_val = rng.integers(0, 3, (200, 6)) * 0.1, rng.integers(0, 3, (9, 6)) * 0.1
-    y, y_val = rng.integers(0, 2, 200), rng.integers(0, 2, 9)
+    X = rng.integers(0, 3, (200, 6)) * 0.1
+    X_val = rng.integers(0, 3, (9, 6)) * 0.1
+    y = rng.integers(0, 2, 200)
+    y_val = rng.integers(0, 2, 9)
     for metric in ("euclidean", "manhattan"):
         sparse = nw.knn_shapley(
             scipy.sparse.csr_array(X), y, scipy.sparse.csr_array(X_val), y_val, metric=metric

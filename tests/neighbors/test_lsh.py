@@ -12,8 +12,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binomtest
 
-from definition import recall
-from exact_searcher import ExactSearcher
+from helpers.definition import recall
+from helpers.exact_searcher import ExactSearcher
 from nearworth import LSHSearch
 from nearworth.neighbors import lsh
 from nearworth.neighbors.exact import Sample
@@ -87,7 +87,8 @@ class Sixteenths:
 
 @pytest.mark.parametrize("k", [1, 5, 400])
 def test_candidates_are_the_union_of_collisions_and_the_nearest_win(variant, rng, k):
-    X, Q = rng.integers(-9, 10, (200, 3)).astype(float), rng.integers(-9, 10, (25, 3)).astype(float)
+    X = rng.integers(-9, 10, (200, 3)).astype(float)
+    Q = rng.integers(-9, 10, (25, 3)).astype(float)
     X = np.concatenate([X, -X])  # its mean is zero
     tables = HashTables(X, 4, 3, 1.0, Sixteenths(rng))
     indices, keys = tables.nearest(Q, k)
@@ -373,7 +374,8 @@ class TestTheorem4:
     )
 
     def test_quantities(self):
-        p1, p2 = collision_probability([1.0, 2.0], 4.0), collision_probability([1.1, 2.2], 4.0)
+        p1 = collision_probability([1.0, 2.0], 4.0)
+        p2 = collision_probability([1.1, 2.2], 4.0)
         assert self.theory.p1 == p1[1]
         assert self.theory.pmax == p2[0]
         assert self.theory.c == pytest.approx(max(np.log(p1) / np.log(p2)))

@@ -69,9 +69,11 @@ def test_metrics_with_a_scale_say_what_to_give(data, metric):
 
 @pytest.mark.parametrize("metric", ["jaccard", "dice", "yule", "russellrao"])
 def test_metrics_of_truths(rng, metric):
-    X, X_val = rng.integers(0, 2, (60, 9)), rng.integers(0, 2, (7, 9))
+    X = rng.integers(0, 2, (60, 9))
+    X_val = rng.integers(0, 2, (7, 9))
     X[:, 0] = X_val[:, 0] = 1
-    y, y_val = rng.integers(0, 2, 60), rng.integers(0, 2, 7)
+    y = rng.integers(0, 2, 60)
+    y_val = rng.integers(0, 2, 7)
     D = pairwise_distances(X_val.astype(bool), X.astype(bool), metric=metric)
     expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
     np.testing.assert_array_equal(nw.knn_shapley(X, y, X_val, y_val, metric=metric), expected)
@@ -82,8 +84,10 @@ def test_metrics_of_truths(rng, metric):
 
 
 def test_haversine(rng):
-    X, X_val = rng.uniform(-1, 1, (30, 2)), rng.uniform(-1, 1, (5, 2))
-    y, y_val = rng.integers(0, 2, 30), rng.integers(0, 2, 5)
+    X = rng.uniform(-1, 1, (30, 2))
+    X_val = rng.uniform(-1, 1, (5, 2))
+    y = rng.integers(0, 2, 30)
+    y_val = rng.integers(0, 2, 5)
     D = pairwise_distances(X_val, X, metric="haversine")
     expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
     np.testing.assert_array_equal(nw.knn_shapley(X, y, X_val, y_val, metric="haversine"), expected)
@@ -106,7 +110,8 @@ def test_callable_metric(data):
 
 
 def test_precomputed_self_valuation(rng):
-    X, y = rng.integers(0, 4, (300, 3)), rng.integers(0, 3, 300)
+    X = rng.integers(0, 4, (300, 3))
+    y = rng.integers(0, 3, 300)
     D = pairwise_distances(X)
     expected = nw.KNNShapley(3).fit(X, y).value().values
     values = nw.KNNShapley(3, metric="precomputed").fit(D, y).value().values

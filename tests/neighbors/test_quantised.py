@@ -31,12 +31,14 @@ def misplaced(qkeys, exact):
 
 @pytest.mark.parametrize("exponent", [-1000, -400, 0, 290, 400])
 def test_inner_products_stay_within_their_tolerance(rng, exponent):
-    X, T = np.ldexp(rng.normal(size=(500, 300)), exponent), rng.normal(size=(20, 300))
+    X = np.ldexp(rng.normal(size=(500, 300)), exponent)
+    T = rng.normal(size=(20, 300))
     keys = make_keys(X, "inner_product", None)
     assert keys.has_products == (-430 < exponent < 300)  # beyond, exact keys of all points decide
     if not keys.has_products:
         return
-    batch, exact = quantised(keys, len(X), T, single=False), keys(T)
+    batch = quantised(keys, len(X), T, single=False)
+    exact = keys(T)
     assert batch.usable.all()
     for q, own in enumerate(exact):
         assert misplaced(batch.qkeys[q], own) <= batch.tolerance[q] < 20
@@ -50,10 +52,12 @@ def test_inner_products_stay_within_their_tolerance(rng, exponent):
 @pytest.mark.parametrize("offset", [0.0, 1e3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_distances_stay_within_their_tolerance(rng, single, offset, dtype):
-    X, T = (rng.normal(size=(500, 300)) + offset).astype(dtype), rng.normal(size=(20, 300)) + offset
+    X = (rng.normal(size=(500, 300)) + offset).astype(dtype)
+    T = rng.normal(size=(20, 300)) + offset
     order = rng.permutation(500).astype(np.int32)
     keys = make_keys(X, "euclidean", None)
-    batch, exact = quantised(keys, len(X), T, single=single, order=order), keys(T)[:, order]
+    batch = quantised(keys, len(X), T, single=single, order=order)
+    exact = keys(T)[:, order]
     for q, own in enumerate(exact):
         assert misplaced(batch.qkeys[q], own) <= 0.375 * batch.tolerance[q] + 1
         assert 0 < off_the_line(batch.qkeys[q], own) <= 0.375 * batch.tolerance[q] + 1

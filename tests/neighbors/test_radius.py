@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import nearworth as nw
-from extreme import TRIPLES, voters
+from helpers.extreme import TRIPLES, voters
 from nearworth._common import native
 
 HOSTILE = [

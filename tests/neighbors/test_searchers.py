@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from exact_searcher import ExactSearcher
+from helpers.exact_searcher import ExactSearcher
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_searcher, check_answer
 
 GOOD = np.array([[4, 2, 0], [1, 3, -1]]), np.array([[0.0, 0.0, 2.5], [1.0, 1.5, np.inf]])
@@ -35,7 +35,8 @@ def test_whatever_stands_beside_missing_neighbours_becomes_infinity():
 
 
 def changed(place, index=None, distance=None):
-    indices, distances = GOOD[0].copy(), GOOD[1].copy()
+    indices = GOOD[0].copy()
+    distances = GOOD[1].copy()
     if index is not None:
         indices[place] = index
     if distance is not None:
@@ -116,7 +117,8 @@ class Plain:
 
 
 class Rich(Plain):
-    on_fail, random_state = "partial", 7
+    on_fail = "partial"
+    random_state = 7
 
     def prepare(self, k, queries=None):
         self.tuning = f"for {k}"
@@ -156,7 +158,8 @@ def test_ours_have_all_members():
 
 
 def test_a_plan_prints_what_a_searcher_predicts(rng):
-    X, y = rng.normal(size=(50, 2)), np.arange(50) % 2
+    X = rng.normal(size=(50, 2))
+    y = np.arange(50) % 2
     plan = nw.KNNShapley(3, search=Rich(), n_candidates=7).fit(X, y).plan(12)
     assert "found by Rich" in str(plan)
     assert "7 of 50 for 12" in str(plan)

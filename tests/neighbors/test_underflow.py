@@ -17,7 +17,8 @@ def test_huge_and_tiny_together():
 
 
 def test_tiny_numbers_beside_a_large_query():
-    X, y = np.array([[1e-170], [2e-170], [3e-170]]), [0, 1, 0]
+    X = np.array([[1e-170], [2e-170], [3e-170]])
+    y = [0, 1, 0]
     est = nw.KNNShapley(1).fit(X, y)
     together = est.value([[0.0], [1.0]], [0, 0]).values
     alone = (est.value([[0.0]], [0]).values + est.value([[1.0]], [0]).values) / 2
@@ -44,8 +45,10 @@ SHAPES = [(40, 9), (3_000, 20)]
 @pytest.mark.parametrize("exponent", [-1000, -564, -440, -300, 300, 490])
 @pytest.mark.parametrize(("n", "n_val"), SHAPES)
 def test_a_power_of_two_changes_nothing(rng, metric, exponent, n, n_val):
-    X, T = points(rng, metric, n), points(rng, metric, n_val)
-    y, y_val = rng.integers(0, 3, n), rng.integers(0, 3, n_val)
+    X = points(rng, metric, n)
+    T = points(rng, metric, n_val)
+    y = rng.integers(0, 3, n)
+    y_val = rng.integers(0, 3, n_val)
     parameters = METRICS.get(metric, {"metric": metric})
     values = nw.knn_shapley(wrapped(metric, X), y, wrapped(metric, T), y_val, **parameters)
     small = (wrapped(metric, np.ldexp(Z, exponent)) for Z in (X, T))
@@ -61,8 +64,10 @@ def test_tiny_rows_beside_large_ones(rng, metric, exponent, n, n_val):
     """Large rows come last, by their own distances; the tiny ones are ranked as if they were
     alone.
     """
-    X, T = points(rng, metric, n), points(rng, metric, n_val)
-    y, y_val = rng.integers(0, 3, n + 3), rng.integers(0, 3, n_val)
+    X = points(rng, metric, n)
+    T = points(rng, metric, n_val)
+    y = rng.integers(0, 3, n + 3)
+    y_val = rng.integers(0, 3, n_val)
     keys = make_keys(wrapped(metric, X), METRICS[metric].get("metric", "euclidean"), None)
     D = np.hstack([keys(wrapped(metric, T)), np.tile([1e6, 1e6, 1e7], (n_val, 1))])
     expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
@@ -126,7 +131,8 @@ def test_inner_products_of_tiny_and_large_numbers():
 
 
 def usable(keys, queries):
-    every, space = np.arange(3_000, dtype=np.int32), np.empty((len(queries), 3_000), np.int32)
+    every = np.arange(3_000, dtype=np.int32)
+    space = np.empty((len(queries), 3_000), np.int32)
     return keys.products(single=True)(queries, every, every, space, single=True).usable
 
 
@@ -142,7 +148,8 @@ def test_tiny_numbers_in_ordinary_data_leave_the_matrix_product_alone(rng):
     X[100], X[101] = X[5], X[6]
     X[101, 1] = 3e-170
     X[6, 1] = 1e-170
-    keys, some = make_keys(X, "euclidean", None), X[[5, 6, 7, 100, 101]]
+    keys = make_keys(X, "euclidean", None)
+    some = X[[5, 6, 7, 100, 101]]
     assert usable(keys, some).all()
     nearest = ExactSearch(keys, 3_000).nearest(some, 2).rows
     assert nearest.tolist()[1] == [6, 101]  # they differ in tiny numbers alone

@@ -5,76 +5,73 @@ from __future__ import annotations
 import pytest
 
 import nearworth as nw
+from helpers.browser import Page
+from helpers.report_pages import made_up
+from nearworth.report.content import Rows
 from nearworth.report.page import render_report, render_review
-from report.test_rules import Page, browser, digits, images, show, table  # noqa: F401  (fixtures)
-from report_pages import made_up
 
 
 def finish_fading(page):
-    """A message that is fading in or out has no contrast that anyone reads."""
+    """End all animations, because the contrast of a fading message means nothing."""
     page.browser.execute_script("document.getAnimations().forEach(each => each.finish())")
 
 
-def problems(page):
-    """What axe finds in every tab: kinds of violation and where the first is."""
+def violations(page):
+    """What axe finds in the page as it stands: kinds of violation, and where the first is."""
     axe = pytest.importorskip(
         "axe_core_python.selenium", reason="axe-core-python is not installed"
     ).Axe()
-    found, tabs = [], page.all("[role=tab]")
-    for number in range(len(tabs)):
-        page.all("[role=tab]")[number].click()
-        page.browser.execute_script(
-            "document.getElementById('toast').style.transition = 'none'"
-        )  # may begin to fade
+    results = axe.run(page.browser)["violations"]
+    return [(result["id"], result["nodes"][0]["html"][:200]) for result in results]
+
+
+def violations_in_tabs(page):
+    """What axe finds in every tab, with the title of the tab."""
+    # The message may begin to fade at any time.
+    page.browser.execute_script("document.getElementById('toast').style.transition = 'none'")
+    by_tab = []
+    for number in range(len(page.all("[role=tab]"))):
+        tab = page.all("[role=tab]")[number]
+        tab.click()
         finish_fading(page)
-        violations = axe.run(page.browser)["violations"]
-        found += [
-            (tabs[number].text, each["id"], each["nodes"][0]["html"][:200]) for each in violations
-        ]
-    return found
+        by_tab += [(tab.text, *violation) for violation in violations(page)]
+    return by_tab
 
 
 @pytest.fixture
-def unguarded(browser):  # noqa: F811
-    """The page's policy lets no script in, that of axe included, unless the browser is told to
-    ignore it.
-    """
+def unguarded(browser):
+    """The browser ignores the page's policy, which lets no script in, that of axe included."""
     browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": True})
     yield
     browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": False})
 
 
 @pytest.mark.usefixtures("unguarded")
-def test_axe_finds_nothing_in_a_page_of_images(images):  # noqa: F811
+def test_axe_finds_nothing_in_a_page_of_images(images):
     images.keys("ck")
-    assert problems(images) == []
+    assert violations_in_tabs(images) == []
 
 
 @pytest.mark.usefixtures("unguarded")
-def test_axe_finds_nothing_in_a_page_of_cells(table):  # noqa: F811
+def test_axe_finds_nothing_in_a_page_of_cells(table):
     table.keys("ck")
-    assert problems(table) == []
+    assert violations_in_tabs(table) == []
 
 
 @pytest.mark.usefixtures("unguarded")
-def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):  # noqa: F811
+def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):
     X = rng.normal(size=(200, 6))
-    X[3], X[7] = X[2], 40.0
+    X[3] = X[2]
+    X[7] = 40.0
     scan = nw.scan(X, (X[:, 0] > 0).astype(int))
-    from nearworth.report.content import Rows
-
     page = Page(browser, tmp_path, render_report(scan.labels, Rows(X), {}, scan.findings()))
     assert len(page.all("[role=tab]")) > 4
-    assert problems(page) == []
+    assert violations_in_tabs(page) == []
 
 
 @pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("blind", [False, True])
-def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):  # noqa: F811
-    from axe_core_python.selenium import Axe
-
-    from nearworth.report.content import Rows
-
+def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):
     data, audit = digits
     rows = Rows(X=data.X, target="digit", image_shape=(8, 8))
     page = Page(
@@ -83,19 +80,21 @@ def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):  # noq
     for keys in ("", "w", "?"):
         page.keys(keys)
         finish_fading(page)
-        found = Axe().run(page.browser)["violations"]
-        assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
+        assert violations(page) == []
 
 
-def test_two_fingers_zoom_the_map(show, rng):  # noqa: F811
-    from nearworth.report.content import Rows
-
+def test_two_fingers_zoom_the_map(show, rng):
     page = show(made_up(rng, 200, 30, ["a", "b"]), Rows(rng.normal(size=(200, 3))))
     page.click("#tab-map")
     canvas = page.one(".mapbox canvas")
-    drawn = lambda: page.browser.execute_script("return arguments[0].toDataURL()", canvas)  # noqa: E731
-    whole, box = drawn(), canvas.rect
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def picture():
+        return page.browser.execute_script("return arguments[0].toDataURL()", canvas)
+
+    whole = picture()
+    box = canvas.rect
+    x = box["x"] + box["width"] / 2
+    y = box["y"] + box["height"] / 2
 
     def touch(kind, *gaps):
         points = [{"x": x + gap, "y": y, "id": i} for i, gap in enumerate(gaps)]
@@ -108,6 +107,6 @@ def test_two_fingers_zoom_the_map(show, rng):  # noqa: F811
     for gap in (40, 60, 80):
         touch("touchMove", -gap, gap)
     touch("touchEnd")
-    assert drawn() != whole
+    assert picture() != whole
     canvas.send_keys("0")
-    assert drawn() == whole
+    assert picture() == whole

@@ -8,11 +8,11 @@ import pytest
 import scipy.sparse as sp
 
 import nearworth as nw
+from helpers.report_pages import embedded, made_up
 from nearworth.report import content, shown
 from nearworth.report.content import Content, Rows, Suggestions, rounded
 from nearworth.report.row_numbers import RowNumbers
 from nearworth.report.shown import LIMITS, Cells, deviation, places, project, unfold
-from report_pages import embedded, made_up
 
 
 def test_projection_has_most_variance_and_a_fixed_sign(rng):
@@ -102,15 +102,15 @@ def test_the_sample_is_drawn_by_lot(rng):
 
 def test_row_numbers_are_those_of_the_file(rng):
     """Where rows were left out, those of the page have other numbers than those of the audit."""
-    audit, X, numbers = (
-        made_up(rng, 300, 9, ["a", "b"]),
-        rng.normal(size=(300, 4)),
-        7 + 3 * np.arange(300),
-    )
+    audit = made_up(rng, 300, 9, ["a", "b"])
+    X = rng.normal(size=(300, 4))
+    numbers = 7 + 3 * np.arange(300)
     cells = {"n": np.arange(300)}
     plain = Content(audit, Rows(X, cells=cells, image_shape=(2, 2)), {}).page_data()
-    X_file, n_file = np.zeros((999, 4)), np.zeros(999, dtype=int)
-    X_file[numbers], n_file[numbers] = X, np.arange(300)
+    X_file = np.zeros((999, 4))
+    n_file = np.zeros(999, dtype=int)
+    X_file[numbers] = X
+    n_file[numbers] = np.arange(300)
     rows = Rows(X_file, cells={"n": n_file}, image_shape=(2, 2), numbers=numbers, of_rows=999)
     found = Content(audit, rows, {}).page_data()
     of = lambda rows: [7 + 3 * row for row in rows]  # noqa: E731
@@ -224,7 +224,8 @@ def test_the_cells_of_far_neighbours_are_cut_first(rng, monkeypatch):
     texts = np.array([f"{row:04} " + "x" * 1_995 for row in range(2_000)], dtype=object)
     rows = Rows(cells={"t": texts})
     whole = Content(audit, rows, {}).page_data()
-    listed, sample = whole["row"], whole["sample"]
+    listed = whole["row"]
+    sample = whole["sample"]
     nearest = {group[0][0] for group in whole["near"]}
     first = {*listed, *sample, *nearest}
     others = set(whole["more"]["row"]) - first
@@ -341,8 +342,10 @@ def test_identical_rows_with_another_label_are_counted(rng, tmp_path):
     audit.report(tmp_path / "report.html", fraction=1.0)
     data = embedded((tmp_path / "report.html").read_text())
     unlike = dict(zip(data["row"], data["unlike"], strict=True))
-    a, b = str(y[0]), str(y[1])
-    of_first, of_second = str(1 - y[0]), str(1 - y[1])
+    a = str(y[0])
+    b = str(y[1])
+    of_first = str(1 - y[0])
+    of_second = str(1 - y[1])
     expected = {
         0: [80, of_first, 2],
         1: [81, of_second, 1],

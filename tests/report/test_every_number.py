@@ -19,11 +19,11 @@ import pandas as pd
 import pytest
 
 import nearworth as nw
+from helpers.browser import downloaded, errors_in_console
+from helpers.report_pages import embedded, made_up
 from nearworth.report import content
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report
-from report.test_page import downloaded, launch
-from report_pages import embedded, made_up
 
 DASH = "\N{EN DASH}"
 
@@ -237,21 +237,12 @@ def small_sample(monkeypatch):
     monkeypatch.setattr(content, "SAMPLE", SAMPLE)
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    opened = launch(tmp_path_factory.mktemp("browser"))
-    opened.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": RECORDER})
-    yield opened
-    opened.quit()
-
-
 @pytest.fixture
-def visit(browser, tmp_path):
+def visit(browser):
     """Open a page; in the end, no error may stand in the console."""
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    recorder = browser.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": RECORDER}
     )
-    browser.get_log("browser")
 
     def open_page(path):
         browser.get(Path(path).as_uri())
@@ -260,9 +251,8 @@ def visit(browser, tmp_path):
         return browser
 
     yield open_page
-    assert not [
-        entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"
-    ]
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", recorder)
+    assert not errors_in_console(browser)
 
 
 def open_tab(browser, name):
@@ -332,7 +322,8 @@ def check_cells(table, screen, near):
             else [screen["row"], near[0].row]
         )
         for text, row in zip(line, rows, strict=True):
-            cell, text = table.frame.at[row, name], text.lstrip("▲▼≠ ")
+            cell = table.frame.at[row, name]
+            text = text.lstrip("▲▼≠ ")
             assert (
                 text == cell
                 if isinstance(cell, str)
@@ -368,7 +359,8 @@ def check_labels(table, results, browser, page):
     for k, screen in enumerate(screens):
         row = screen["row"]
         assert screen["head"] == f"Row {row:,} · {k + 1} of {len(listed)}"
-        given, doubt = results.given[row], 1 - results.quality[row]
+        given = results.given[row]
+        doubt = 1 - results.quality[row]
         near = near_of(results, row)
         sentence = f"Wrong with a probability of {percent(doubt)}. "
         assert screen["why"].startswith(sentence.strip())
@@ -443,13 +435,15 @@ def places_of(page):
 
 
 def on_small_map(place, drawing):
-    width, height = drawing["width"] - 20, drawing["height"] - 20
+    width = drawing["width"] - 20
+    height = drawing["height"] - 20
     return 10 + place[0] / 1000 * width, 10 + (1 - place[1] / 1000) * height
 
 
 def discs(drawing):
     """Where discs are filled and in which color, in the order in which they are drawn."""
-    found, at = [], None
+    found = []
+    at = None
     for kind, *rest in drawing["steps"]:
         if kind == "arc":
             at = rest
@@ -461,7 +455,8 @@ def discs(drawing):
 
 def check_small_map(results, screen, page, near):
     """All labeled rows are drawn, and lines lead from the row to its neighbors."""
-    drawing, place = screen["map"], places_of(page)
+    drawing = screen["map"]
+    place = places_of(page)
     drawn = discs(drawing)
     n_labeled = int((~np.isnan(results.quality)).sum())
     assert len(drawn) == n_labeled + len(near)
@@ -551,7 +546,8 @@ def check_large_map(table, results, browser, page):
 
 
 def on_large_map(place, drawing):
-    width, height = drawing["width"] - 80, drawing["height"] - 80
+    width = drawing["width"] - 80
+    height = drawing["height"] - 80
     wide = min(width, 1.5 * height)
     return (drawing["width"] - wide) / 2 + place[0] / 1000 * wide, 40 + (
         1 - place[1] / 1000
@@ -615,7 +611,8 @@ def check_finding_tabs(table, found, browser):
         check_filters(browser, name)
         assert [screen["row"] for screen in screens] == finding.rows.tolist()
         for screen in screens:
-            row, label = screen["row"], words(table.frame.at[screen["row"], "size"])
+            row = screen["row"]
+            label = words(table.frame.at[screen["row"], "size"])
             assert screen["verdict"].startswith(f"{label} {DASH} ")
             assert screen["item"].startswith(label)
             assert f"Keep {label} K" in screen["buttons"]
@@ -630,7 +627,8 @@ def check_finding_tabs(table, found, browser):
 
 
 def check_summary(table, browser):
-    n_missing, n_labeled = len(table.missing), len(table.labeled)
+    n_missing = len(table.missing)
+    n_labeled = len(table.labeled)
     noun = "target" if is_regression(table) else "label"
     with_label = f", {n_labeled} with a {noun}" if n_missing else ""
     assert read(browser, ".source").endswith(f" {n_missing + n_labeled} rows{with_label}")
@@ -700,7 +698,8 @@ def check_export(table, made, records):
     """What was pressed is what is exported, with the label that the file has."""
     assert list(records) == sorted(made)
     for row, (decision, label, name) in made.items():
-        record, given = records[row], table.frame.at[row, "size"]
+        record = records[row]
+        given = table.frame.at[row, "size"]
         assert (record["decision"], record["found_as"]) == (decision, name)
         assert record["of_rows"] == str(len(table.frame))
         if pd.isna(given):
@@ -1008,12 +1007,14 @@ def test_the_list_without_scripts_and_the_table_name_rows_of_the_file(command, t
         reasons_in_table = {
             int(r["row"]): r["why"] for r in csv.DictReader(file) if r["status"] == "suspect"
         }
-    results, n_named = results_of(table), 0
+    results = results_of(table)
+    n_named = 0
     for row, reason in [*reasons.items(), *reasons_in_table.items()]:
         assert reason == results.why(row)
         if named := re.search(r"identical row (\d+) is '?(\w+)", reason):
             n_named += 1
-            twin_row, label = int(named.group(1)), named.group(2)
+            twin_row = int(named.group(1))
+            label = named.group(2)
             assert table.frame.at[twin_row, "size"] == label
             assert (
                 table.frame.drop(columns="size")

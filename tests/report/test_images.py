@@ -7,11 +7,11 @@ import base64
 import numpy as np
 import pytest
 
+from helpers.report_pages import embedded, made_up
 from nearworth.report import shown
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report
 from nearworth.report.shown import image_files, image_order, pixels
-from report_pages import embedded, made_up
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -80,7 +80,8 @@ def test_thumbnails_take_a_few_megabytes_of_a_page_however_many_rows_there_are()
 
 
 def test_images_stay_below_the_folder(tmp_path):
-    inside, outside = tmp_path / "data", tmp_path / "elsewhere"
+    inside = tmp_path / "data"
+    outside = tmp_path / "elsewhere"
     for folder in (inside, outside, inside / "more"):
         folder.mkdir()
         (folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
-import shutil
-import time
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -17,30 +14,12 @@ import pandas as pd
 import pytest
 
 import nearworth as nw
+from helpers.browser import downloaded, errors_in_console, network_requests, wait
+from helpers.report_pages import HOSTILE, embedded, made_up
 from nearworth.audit.error_count import ErrorCount
-from nearworth.datasets import noisy_digits
 from nearworth.report import content
 from nearworth.report.content import Rows
 from nearworth.report.page import SCRIPTS, inert_json, render_report
-from report_pages import embedded, made_up
-
-HOSTILE = [
-    "</script><script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "{{ 7 * 7 }}",
-    '"><svg onload=alert(1)>',
-    '=HYPERLINK("http://evil")',
-    "\u2028alert(1)",
-    "<!--<script>",
-    "javascript:alert(1)",
-    "&lt;b&gt;",
-]
-
-
-@pytest.fixture(scope="module")
-def digits():
-    data = noisy_digits()
-    return data, nw.audit_labels(data.X, data.y, 10)
 
 
 def test_the_page_says_what_was_found(digits):
@@ -125,10 +104,8 @@ def test_json_is_inert():
 def test_large_reports_stay_small(rng):
     """100,000 rows and 2,000 suspects, with texts of 2,000 characters or with twenty columns."""
     audit = made_up(rng, 100_000, 2_000, [f"class {i}" for i in range(10)])
-    X, words = (
-        rng.normal(size=(100_000, 20)),
-        np.array(["alpha", "beta", "gamma", "delta", "of", "and"], dtype=object),
-    )
+    X = rng.normal(size=(100_000, 20))
+    words = np.array(["alpha", "beta", "gamma", "delta", "of", "and"], dtype=object)
     texts = [" ".join(words[rng.integers(0, 6, 420)])[:2_000] for _ in range(200)]
     prose = {
         "said": np.array(
@@ -193,66 +170,6 @@ def test_few_suspects(rng, n_suspects):
     assert ("1 row is listed, worst first" in page) == (n_suspects == 1)
 
 
-def chromium():
-    """Where the browser and its driver are: on the path, or as CHROMIUM and CHROMEDRIVER say."""
-    browser = (
-        os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    )
-    return browser, os.environ.get("CHROMEDRIVER") or shutil.which("chromedriver")
-
-
-def launch(folder):
-    """A headless Chromium that saves downloads in a folder."""
-    webdriver = pytest.importorskip(
-        "selenium.webdriver", reason="selenium is not installed: the browser tests need it"
-    )
-    binary, driver = chromium()
-    if not binary or not driver:
-        pytest.skip(
-            "no chromium with chromedriver here: install them, or set CHROMIUM and CHROMEDRIVER"
-        )
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1300,1000"):
-        options.add_argument(argument)
-    options.add_argument(f"--user-data-dir={folder / 'profile'}")
-    options.add_experimental_option("prefs", {"download.default_directory": str(folder)})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(
-        options=options, service=webdriver.ChromeService(executable_path=driver)
-    )
-
-
-@pytest.fixture
-def browser(tmp_path):
-    opened = launch(tmp_path)
-    yield opened
-    opened.quit()
-
-
-def requests(browser):
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [
-        m["params"]["request"]["url"]
-        for m in messages
-        if m["method"] == "Network.requestWillBeSent"
-    ]
-
-
-def wait(happened):
-    """What is true in the end: browsers take their time."""
-    for _ in range(200):
-        if found := happened():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("waited in vain")
-
-
-def downloaded(path):
-    wait(path.exists)
-    return path
-
-
 @pytest.mark.parametrize("width", [400, 1300])
 def test_nothing_is_wider_than_the_screen(browser, tmp_path, rng, width):
     names = ["a label that is rather long and has no end" * 3, "b", "c"]
@@ -304,8 +221,8 @@ def test_hostile_cells_in_a_browser(browser, tmp_path, rng):
         exported = list(csv.reader(file))
     assert len(exported) == 21
     assert not [cell for row in exported for cell in row if cell.startswith(("=", "@"))]
-    assert [url for url in requests(browser) if url.startswith(("http", "ws", "ftp"))] == []
-    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not network_requests(browser)
+    assert not errors_in_console(browser)
     assert browser.title.startswith("Labels of </script>")
 
 

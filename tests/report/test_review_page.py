@@ -11,17 +11,11 @@ import numpy as np
 import pytest
 
 import nearworth as nw
+from helpers.browser import Page, downloaded, errors_in_console, network_requests
+from helpers.report_pages import HOSTILE, embedded, made_up
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report, render_review
-from report.test_page import (
-    HOSTILE,
-    browser,  # noqa: F401  (a fixture)
-    downloaded,
-    requests,
-)
-from report.test_rules import Page
-from report_pages import embedded, made_up
 
 
 def page_of(audit, rng, drawn, **options):
@@ -37,7 +31,7 @@ def page_of(audit, rng, drawn, **options):
     return render_review(audit, rows, np.array(drawn), 7, **options)
 
 
-def row_shown(browser):  # noqa: F811
+def row_shown(browser):
     found = re.search(r"[Rr]ow ([\d,]+)", browser.find_element("css selector", ".dhead").text)
     return int(found.group(1).replace(",", ""))
 
@@ -66,7 +60,7 @@ def test_cells_are_inert_and_nothing_comes_from_outside(rng):
     assert " style=" not in page
 
 
-def test_judging_by_keys(browser, tmp_path, rng):  # noqa: F811
+def test_judging_by_keys(browser, tmp_path, rng):
     audit = made_up(rng, 200, 20, HOSTILE)
     page = tmp_path / "review.html"
     page.write_text(page_of(audit, rng, [5, 190, 17, 60]))
@@ -105,8 +99,8 @@ def test_judging_by_keys(browser, tmp_path, rng):  # noqa: F811
     assert [r["label"] for r in exported] == ["", "", "", inert(audit.given[190])]
     assert {(r["asked"], r["seed"], r["of_rows"]) for r in exported} == {("4", "7", "200")}
     assert not [cell for row in exported for cell in row.values() if cell.startswith(("=", "@"))]
-    assert [url for url in requests(browser) if url.startswith(("http", "ws", "ftp"))] == []
-    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not network_requests(browser)
+    assert not errors_in_console(browser)
     unnamed = browser.execute_script(
         "return [...document.querySelectorAll('button, input, progress, canvas')].filter(e =>"
         " e.checkVisibility()).filter(e => !(e.textContent.trim() || e.ariaLabel || (e.labels &&"
@@ -115,7 +109,7 @@ def test_judging_by_keys(browser, tmp_path, rng):  # noqa: F811
     assert unnamed == 0
 
 
-def test_blind_judging_shows_the_evidence_afterwards(browser, tmp_path, rng):  # noqa: F811
+def test_blind_judging_shows_the_evidence_afterwards(browser, tmp_path, rng):
     audit = made_up(rng, 200, 20, ["a", "b"])
     page = tmp_path / "review.html"
     page.write_text(page_of(audit, rng, [5, 190], blind=True))
@@ -141,7 +135,7 @@ def sheet(page):
     return re.search(r"<style>(.*?)</style>", page, re.S).group(1)
 
 
-def test_both_pages_have_one_style_and_one_script(browser, tmp_path, rng):  # noqa: F811
+def test_both_pages_have_one_style_and_one_script(browser, tmp_path, rng):
     audit = made_up(rng, 200, 20, ["a", "b"])
     rows = Rows(rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200)})
     pages = [render_report(audit, rows), render_review(audit, rows, np.arange(9), 0)]
@@ -167,7 +161,7 @@ def digits():
     return audit, drawn, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv")
 
 
-def test_keys_mean_the_same_as_on_the_report(browser, tmp_path, digits):  # noqa: F811
+def test_keys_mean_the_same_as_on_the_report(browser, tmp_path, digits):
     audit, drawn, rows = digits
     named = {}
     for name, html in (
@@ -207,11 +201,8 @@ def test_keys_mean_the_same_as_on_the_report(browser, tmp_path, digits):  # noqa
     assert page.one("#dialog").is_displayed()
 
 
-def test_a_wrong_row_may_be_given_its_label(browser, tmp_path, digits):  # noqa: F811
+def test_a_wrong_row_may_be_given_its_label(browser, tmp_path, digits):
     audit, drawn, rows = digits
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
-    )
     page = Page(browser, tmp_path, render_review(audit, rows, drawn, 0))
     other = str((int(audit.given[drawn[0]]) + 1) % 10)
     page.keys("o")
@@ -228,7 +219,7 @@ def test_a_wrong_row_may_be_given_its_label(browser, tmp_path, digits):  # noqa:
     assert len(page.all(".pair canvas")) == 2
 
 
-def test_rows_judged_wrong_come_first_and_ask_for_a_label(browser, tmp_path, digits):  # noqa: F811
+def test_rows_judged_wrong_come_first_and_ask_for_a_label(browser, tmp_path, digits):
     audit, drawn, rows = digits
     audit.review_sample(20)
     right = np.sort(drawn)[5:]
@@ -253,11 +244,8 @@ def test_rows_judged_wrong_come_first_and_ask_for_a_label(browser, tmp_path, dig
     assert "Wrong with a probability" in page.text(".why")
 
 
-def test_of_two_classes_a_wrong_row_has_the_other(browser, tmp_path, rng):  # noqa: F811
+def test_of_two_classes_a_wrong_row_has_the_other(browser, tmp_path, rng):
     audit = made_up(rng, 200, 20, ["a", "b"])
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
-    )
     page = Page(browser, tmp_path, page_of(audit, rng, [5, 190]))
     page.keys("wr")
     made = page.saved(name="review-2-seed7")

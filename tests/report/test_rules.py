@@ -4,8 +4,6 @@ export.
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import time
 from dataclasses import replace
@@ -15,111 +13,15 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
+from helpers.browser import DOWN, ENTER, ESCAPE, RIGHT, UP, Page, errors_in_console, wait
+from helpers.report_pages import made_up
 from nearworth.audit.error_count import ErrorCount
 from nearworth.cli.decisions import apply
-from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows, Suggestions
 from nearworth.report.page import render_report
 from nearworth.tables import InputError
 from nearworth.tables.read import read
 from nearworth.tables.write import write_columns
-from report.test_page import downloaded, launch, wait
-from report_pages import made_up
-
-ENTER, TAB, ESCAPE, DOWN, UP, RIGHT = "\ue007", "\ue004", "\ue00c", "\ue015", "\ue013", "\ue014"
-
-
-class Page:
-    """A page in a browser, by what a person sees and does."""
-
-    def __init__(self, browser, folder, html):
-        self.browser, self.folder = browser, folder
-        (folder / "report.html").write_text(html, encoding="utf-8")
-        for made in [*folder.glob("decisions*"), *folder.glob("review-*")]:
-            made.unlink()
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        browser.get((folder / "report.html").as_uri())
-        browser.execute_script("localStorage.clear()")
-        browser.refresh()
-
-    def all(self, selector):
-        return self.browser.find_elements("css selector", selector)
-
-    def one(self, selector):
-        return self.browser.find_element("css selector", selector)
-
-    def text(self, selector):
-        return " ".join(self.one(selector).text.split())
-
-    def said(self):
-        return self.one("#toast").get_attribute("textContent")
-
-    def click(self, selector):
-        self.one(selector).click()
-
-    def keys(self, text):
-        for key in text:
-            self.browser.switch_to.active_element.send_keys(key)
-
-    def run(self, script):
-        return self.browser.execute_script(f"return {script}")
-
-    def row(self):
-        return int(re.search(r"[Rr]ow ([\d,]+)", self.text(".dhead")).group(1).replace(",", ""))
-
-    def saved(self, kind="csv", name="decisions"):
-        """The decisions that Export writes, by row."""
-        self.click("#export")
-        self.click(f"#{kind}")
-        path = downloaded(self.folder / f"{name}.{kind}")
-        if kind == "json":
-            return {record["row"]: record for record in json.loads(path.read_text())["decisions"]}
-        with open(path, newline="") as file:
-            return {int(record["row"]): record for record in csv.DictReader(file)}
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    opened = launch(tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.quit()
-
-
-@pytest.fixture
-def show(browser, tmp_path):
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
-    )
-    browser.get_log("browser")
-    yield lambda audit, rows, **selection: Page(
-        browser, tmp_path, render_report(audit, rows, selection)
-    )
-    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
-
-
-@pytest.fixture(scope="module")
-def digits():
-    data = noisy_digits()
-    return data, nw.audit_labels(data.X, data.y, 10)
-
-
-@pytest.fixture
-def images(show, digits):
-    data, audit = digits
-    return show(audit, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv"))
-
-
-@pytest.fixture
-def table(show, rng):
-    """Thirty listed rows of three classes, with a number and a word each."""
-    audit = made_up(rng, 200, 30, ["a", "b", "c"])
-    words = np.array(["red", "blue"], dtype=object)[np.arange(200) % 2]
-    return show(
-        audit,
-        Rows(
-            rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200) * 10, "colour": words}
-        ),
-    )
 
 
 def test_a_key_is_the_first_letter_of_the_word_on_its_button(images, digits):
@@ -157,7 +59,8 @@ def test_a_key_is_the_first_letter_of_the_word_on_its_button(images, digits):
 def test_content_first_and_the_row_beside_its_neighbour(images, digits):
     _, audit = digits
     row = int(audit.suspects()[0])
-    given, suggested = audit.given[row], audit.suggested[row]
+    given = audit.given[row]
+    suggested = audit.suggested[row]
     assert images.text(".verdict") == f"Labelled {given} \N{EN DASH} looks like {suggested}"
     near = audit.nearest(row)
     count = sum(n.label == suggested for n in near)
@@ -385,10 +288,8 @@ def test_many_classes(show, rng):
     assert not page.all(".matrix")
     pairs = page.all(".cols > .card:last-child tbody tr")
     assert len(pairs) == 20
-    given, suggested = (
-        page.text(".cols > .card:last-child tbody th"),
-        page.text(".cols > .card:last-child tbody td"),
-    )
+    given = page.text(".cols > .card:last-child tbody th")
+    suggested = page.text(".cols > .card:last-child tbody td")
     pairs[0].find_element("css selector", "button").click()
     assert {item.text.split("\n")[0] for item in page.all(".item .labels")} == {
         f"{given}→{suggested}"
@@ -473,7 +374,9 @@ def test_the_sample_is_judged_blind_and_its_range_is_the_headline(images):
     assert images.text("#headline").endswith("look wrong.")
     images.keys("d")
     assert images.text("#sample") == "Go on: 20 of 100 reviewed"
-    low, high = 0.0088 * 1198, 0.2361 * 1198  # Wilson: 1 of 20
+    # Wilson: 1 of 20.
+    low = 0.0088 * 1198
+    high = 0.2361 * 1198
     assert (
         images.text("#headline")
         == f"Between {int(low)} and {int(high) + 1} of 1,198 labels are wrong."
@@ -651,7 +554,8 @@ def test_on_a_phone_list_and_row_are_two_screens(table):
         "document.getElementById('item-1').click()"
     )  # it is drawn anew when the size has settled
     assert seen() == (False, True)
-    solid, page = table.one("#actions .solid").rect, table.one("#actions").rect
+    solid = table.one("#actions .solid").rect
+    page = table.one("#actions").rect
     assert solid["width"] > 0.9 * page["width"]
     table.click("[data-keep=keep]")
     assert seen() == (False, True)
@@ -720,7 +624,8 @@ def test_a_browser_without_memory_says_so(table):
 def test_without_scripts_the_list_is_readable(table):
     table.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     table.browser.refresh()
-    lines, tools = table.all(".plainly tbody tr"), table.one(".tools")
+    lines = table.all(".plainly tbody tr")
+    tools = table.one(".tools")
     assert len(lines) == 30
     assert lines[0].is_displayed()
     assert not tools.is_displayed()
@@ -786,7 +691,8 @@ def test_exported_ids_are_checked(show, tmp_path, digits):
     page.keys("c")
     for kind in ("csv", "json"):
         page.saved(kind)
-        made, out = tmp_path / f"decisions.{kind}", tmp_path / f"{kind}.csv"
+        made = tmp_path / f"decisions.{kind}"
+        out = tmp_path / f"{kind}.csv"
         with pytest.raises(InputError, match=f"row {first} should have the id .=digit {first},"):
             apply_decisions(made, tmp_path / "turned.csv", out)
         apply_decisions(made, tmp_path / "train.csv", out)
@@ -837,12 +743,13 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
     }
     assert made[120]["found_as"] == "duplicates"
     assert "Duplicates: 6 rows" in page.run("document.getElementById('made').content.textContent")
-    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not errors_in_console(browser)
 
 
 def without_labels(rng, n=6):
     """Rows without a label, which look like the second class."""
-    near, suggested = rng.integers(0, 200, (n, 10)), np.array(["b"] * n, dtype=object)
+    near = rng.integers(0, 200, (n, 10))
+    suggested = np.array(["b"] * n, dtype=object)
     return Suggestions(
         np.arange(200, 200 + n), suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10))
     )
@@ -929,7 +836,8 @@ def test_a_large_matrix_has_all_the_room(show, rng):
         made_up(rng, 520, 60, [chr(65 + i) for i in range(26)]), Rows(rng.normal(size=(520, 2)))
     )
     page.click("#tab-classes")
-    matrix, box = page.one(".matrix").rect, page.one(".cols > .card:last-child").rect
+    matrix = page.one(".matrix").rect
+    box = page.one(".cols > .card:last-child").rect
     assert matrix["width"] <= box["width"]
     assert box["y"] < page.one(".cols > .card:first-child").rect["y"]
 

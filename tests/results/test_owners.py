@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import defined_values, utility_function
+from helpers.definition import defined_values, utility_function
 from nearworth.results.owners import OwnerValue, OwnerValues
 
 
@@ -78,8 +78,10 @@ def test_amounts_that_cannot_be_paid(budget):
 
 @pytest.fixture
 def problem(rng):
-    y, q = np.array([0, 1] * 4), np.array([0, 1])
-    X, Q = rng.normal(size=(8, 2)) + 9.0 * y[:, None], rng.normal(size=(2, 2)) + 9.0 * q[:, None]
+    y = np.array([0, 1] * 4)
+    q = np.array([0, 1])
+    X = rng.normal(size=(8, 2)) + 9.0 * y[:, None]
+    Q = rng.normal(size=(2, 2)) + 9.0 * q[:, None]
     return X, y, np.array(list("aabbccca")), Q, q
 
 
@@ -211,7 +213,9 @@ def test_amounts_that_floats_cannot_tell_to_the_cent():
 def test_the_page_of_many_owners_is_made_at_once(monkeypatch):
     from nearworth.report.page import render_statements
 
-    owners, calls, payments = owners_of({f"o{i}": 1.0 for i in range(50)}), [], OwnerValues.payments
+    owners = owners_of({f"o{i}": 1.0 for i in range(50)})
+    calls = []
+    payments = OwnerValues.payments
     monkeypatch.setattr(
         OwnerValues,
         "payments",
@@ -222,7 +226,8 @@ def test_the_page_of_many_owners_is_made_at_once(monkeypatch):
 
 
 def test_validation_rows_that_are_training_rows_are_warned_of(rng):
-    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    X = rng.normal(size=(60, 2))
+    y = rng.integers(0, 2, 60)
     with pytest.warns(UserWarning, match="40 of 40 rows are training rows too") as told:
         nw.KNNShapley(2).fit(X, y).value_owners(np.arange(60) % 3, X[:40], y[:40]).payments(
             1, analyst=True

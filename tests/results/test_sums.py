@@ -46,17 +46,18 @@ def test_weights_of_zero_do_not_move_the_centre(rng):
 )
 def test_a_point_of_weight_zero_is_as_if_it_were_not_there(parameters, rng):
     """Also where it comes first, and where its own values are enormous."""
-    X, y, X_val = rng.normal(size=(40, 2)), rng.integers(0, 3, 40), rng.normal(size=(90, 2))
-    y_val, weights = rng.integers(0, 3, 90).astype(float), rng.uniform(0.5, 2, 90)
+    X = rng.normal(size=(40, 2))
+    y = rng.integers(0, 3, 40)
+    X_val = rng.normal(size=(90, 2))
+    y_val = rng.integers(0, 3, 90).astype(float)
+    weights = rng.uniform(0.5, 2, 90)
     weights[[0, 1, 40, 64, 89]] = 0.0
     if "task" in parameters:
         y_val[[0, 40]] = 1e6
     there = weights > 0
     est = nw.KNNShapley(3, standard_errors=True, **parameters).fit(X, y)
-    found, expected = (
-        est.value(X_val, y_val, weights),
-        est.value(X_val[there], y_val[there], weights[there]),
-    )
+    found = est.value(X_val, y_val, weights)
+    expected = est.value(X_val[there], y_val[there], weights[there])
     for name in ("values", "standard_errors", "lower", "upper"):
         scale = np.abs(getattr(expected, name)).max()
         np.testing.assert_allclose(
@@ -77,7 +78,8 @@ def test_a_point_of_weight_zero_is_as_if_it_were_not_there(parameters, rng):
 @pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("truncated", [False, True])
 def test_moments_take_no_more_than_they_say(spread, truncated, rng):
-    X, y = rng.normal(size=(1_000, 2)), rng.integers(0, 2, 1_000)
+    X = rng.normal(size=(1_000, 2))
+    y = rng.integers(0, 2, 1_000)
     est = nw.KNNShapley(3, standard_errors=spread, n_candidates=9 if truncated else None).fit(X, y)
     moments = est.value(X[:10] + 0.1, y[:10]).moments
     size = sum(array.nbytes for array in moments.arrays.values())
@@ -99,7 +101,8 @@ def test_arrays_that_no_sums_can_have(rng):
 
 def parts(rng, n_points, spread=True, origin=None, n_train=5):
     """One part for each leaf of random values of many sizes."""
-    values, weights = rng.normal(size=(n_points, n_train)), rng.uniform(0, 2, n_points)
+    values = rng.normal(size=(n_points, n_train))
+    weights = rng.uniform(0, 2, n_points)
     values *= np.repeat(10.0 ** rng.integers(-8, 8, n_points // CHUNK + 1), CHUNK)[:n_points, None]
     made = []
     for number, start in enumerate(range(0, n_points, CHUNK)):
@@ -133,11 +136,13 @@ def test_any_order_and_any_grouping_bit_for_bit(n_points, rng):
 
 
 def test_the_sum_is_right(rng):
-    values, w = rng.normal(size=(700, 5)), rng.uniform(0, 2, 700)
+    values = rng.normal(size=(700, 5))
+    w = rng.uniform(0, 2, 700)
     partial = nw.Partial()
     for number, start in enumerate(range(0, 700, CHUNK)):
         partial.add_leaf(number, summed(values[start : start + CHUNK], w[start : start + CHUNK]))
-    result, mean = partial.finish(), w @ values / w.sum()
+    result = partial.finish()
+    mean = w @ values / w.sum()
     np.testing.assert_allclose(result.total / result.weight, mean, rtol=1e-12)
     errors = np.sqrt(700 / 699 * (w**2 @ (values - mean) ** 2)) / w.sum()
     np.testing.assert_allclose(result.standard_errors(), errors, rtol=1e-12)
@@ -158,10 +163,8 @@ def test_work_in_order_keeps_few_nodes(rng):
 def test_nothing_is_added_twice(rng):
     partial = nw.Partial()
     for n_points in (CHUNK, 3):
-        number, leaf = (
-            partial.n_points // CHUNK,
-            summed(rng.normal(size=(n_points, 3)), np.ones(n_points)),
-        )
+        number = partial.n_points // CHUNK
+        leaf = summed(rng.normal(size=(n_points, 3)), np.ones(n_points))
         partial.add_leaf(number, leaf)
         with pytest.raises(
             ValueError, match=f"points {number * CHUNK} to .* are in more than one part"
@@ -188,7 +191,8 @@ def test_files_merge_in_any_order_to_the_same_bits(n_points, rng, tmp_path):
 @pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("cut", [1, 63])
 def test_an_unfinished_leaf_goes_on_from_a_file(cut, spread, rng, tmp_path):
-    values, weights = rng.normal(size=(64, 4)), rng.uniform(0, 2, 64)
+    values = rng.normal(size=(64, 4))
+    weights = rng.uniform(0, 2, 64)
     part = nw.Partial()
     part.add_leaf(0, summed(values[:cut], weights[:cut], spread))
     part.save(tmp_path / "a.part")
@@ -237,7 +241,8 @@ def test_parts_of_other_origins_are_refused_with_what_differs(rng):
 
 
 def test_damage_is_seen_or_changes_nothing(rng, tmp_path):
-    path, part = tmp_path / "a.part", parts(rng, 70)[1]
+    path = tmp_path / "a.part"
+    part = parts(rng, 70)[1]
     part.save(path)
     whole = path.read_bytes()
     for position in rng.integers(0, len(whole), 200):

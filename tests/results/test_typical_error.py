@@ -17,7 +17,8 @@ def test_the_mean_over_all_samples_is_the_mean_square(rng, n_all, n_kept, size):
     kept, found = rng.normal(size=(2, n_all, 4)) + 0.5
     if n_kept == n_all:
         found = kept
-    estimates, truth = [], []
+    estimates = []
+    truth = []
     for inside in combinations(range(n_all), n_kept):
         outside = np.setdiff1d(range(n_all), inside)
         error = kept[list(inside)].sum(axis=0) + found[outside].sum(axis=0)
@@ -47,7 +48,8 @@ def misses(rng, n_all, n_rows):
 
 
 def both(rng, n_all, n_rows):
-    near, found = truncation(rng, n_all, n_rows)[0], misses(rng, n_all, n_rows)[1]
+    near = truncation(rng, n_all, n_rows)[0]
+    found = misses(rng, n_all, n_rows)[1]
     return near, near + found
 
 
@@ -56,7 +58,9 @@ def both(rng, n_all, n_rows):
 def test_the_interval_covers(kind, n_all, size):
     rng = np.random.default_rng(5)
     kept, found = (each * rng.uniform(0, 2, (n_all, 1)) / n_all for each in kind(rng, n_all, 500))
-    n_kept, covered, differences = (n_all if kind is truncation else 200), [], []
+    n_kept = n_all if kind is truncation else 200
+    covered = []
+    differences = []
     for _ in range(100):
         order = rng.permutation(n_all)
         truth = ((kept[order[:n_kept]].sum(axis=0) + found[order[n_kept:]].sum(axis=0)) ** 2).mean()

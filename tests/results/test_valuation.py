@@ -209,7 +209,8 @@ def test_loading_something_else(tmp_path):
 
 
 def test_a_damaged_file_is_refused(est, problem, tmp_path, rng):
-    path, v = tmp_path / "v.npz", est.value(*problem[2:])
+    path = tmp_path / "v.npz"
+    v = est.value(*problem[2:])
     v.save(path)
     whole = path.read_bytes()
     for position in rng.integers(0, len(whole), 200):
@@ -354,8 +355,10 @@ def test_owners_may_be_dates(est, problem):
 
 
 def test_totals_of_owners_keep_the_certificate(rng):
-    X, X_val = rng.normal(size=(900, 3)), rng.normal(size=(20, 3))
-    y, y_val = rng.integers(0, 2, 900), rng.integers(0, 2, 20)
+    X = rng.normal(size=(900, 3))
+    X_val = rng.normal(size=(20, 3))
+    y = rng.integers(0, 2, 900)
+    y_val = rng.integers(0, 2, 20)
     owners = np.arange(900) % 3
     exact = nw.KNNShapley(3).fit(X, y).value(X_val, y_val).sum_by(owners)
     assert all(row.lower == row.total == row.upper for row in exact.values())
@@ -409,7 +412,8 @@ def test_an_index_of_another_length_is_no_index_of_these_rows(indexed, tmp_path)
 
 
 def test_a_valuation_is_read_as_the_array_of_its_values(indexed):
-    v, values = indexed, indexed.values
+    v = indexed
+    values = indexed.values
     assert (v[3], v[-1]) == (values[3], values[-1])
     np.testing.assert_array_equal(v[values < 0], values[values < 0])
     np.testing.assert_array_equal(list(v), values)
@@ -432,10 +436,8 @@ def test_a_valuation_is_read_as_the_array_of_its_values(indexed):
 
 def test_html_is_inert(rng):
     est = nw.KNNShapley(1).fit(rng.normal(size=(4, 1)), [0, 1, 0, 1])
-    owners, plan = (
-        est.value().sum_by(["<script>", "<script>", "&", "&"])._repr_html_(),
-        est.plan(8)._repr_html_(),
-    )
+    owners = est.value().sum_by(["<script>", "<script>", "&", "&"])._repr_html_()
+    plan = est.plan(8)._repr_html_()
     assert "&lt;script&gt;" in owners
     assert "<script" not in owners
     assert owners.count("<tr>") == 3

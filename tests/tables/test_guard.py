@@ -40,7 +40,9 @@ def test_one_cell_changes_and_not_another_byte(rng, tmp_path, mark):
         path.write_bytes(text.encode())
         rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
         column = int(rng.integers(min(map(len, rows[1:]), default=1)))
-        dialect, wanted, given = Dialect("utf-8", True, ",", ".", ()), range(len(rows) - 1), {}
+        dialect = Dialect("utf-8", True, ",", ".", ())
+        wanted = range(len(rows) - 1)
+        given = {}
 
         def change(row, found, given=given):
             given[row] = found

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command_line import environment
+from helpers.command_line import environment
 from nearworth.tables import InputError
 from nearworth.tables.write import locked, write_bytes
 

@@ -149,7 +149,8 @@ def test_missing_numbers_are_filled_and_marked():
 
 
 def test_ids_are_left_out_but_measurements_stay(rng):
-    ids, amounts = rng.permutation(10_000)[:50], rng.permutation(10_000)[:50]
+    ids = rng.permutation(10_000)[:50]
+    amounts = rng.permutation(10_000)[:50]
     columns = {"customer_id": ids, "userId": ids, "amount": amounts, "grid": amounts, "index": ids}
     lines = nw.TablePreparer().fit(pa.table(columns)).describe()
     assert [line.partition(": ")[0] for line in lines if "left out" in line] == [

@@ -1,5 +1,7 @@
-"""The script of the paper's experiment, and its datasets: in $NEARWORTH_DATA or `shared/data`
-beside the repository.
+"""The script of the paper's experiment, and its data sets.
+
+The data sets are in the folder that NEARWORTH_DATA names, or in `shared/data` beside the
+repository.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ paper = pytest.importorskip(
     "paper", reason="benchmarks/paper.py is not part of the source distribution"
 )
 SCRIPT = Path(paper.__file__)
-FOLDER = Path(os.environ.get("NEARWORTH_DATA") or Path(__file__).parents[2] / "shared" / "data")
+FOLDER = Path(os.environ.get("NEARWORTH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 needs_data = pytest.mark.skipif(
     not (FOLDER / "phoneme.npz").is_file(),
     reason=(

@@ -1,4 +1,4 @@
-"""The same lines of Python with each variant of the compiled library, and without it."""
+"""The same code with each variant of the compiled library, and with the numpy forms."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from nearworth._common import native
 
 
 def variants_here() -> list[str]:
-    """What this machine can run, "0" (numpy forms) first."""
-    best = native.VARIANTS.index(native.variant()) if native.available() else -1
+    """Names of the variants that this machine can run. "0", the numpy forms, is the first."""
+    if not native.available():
+        return ["0"]
+    best = native.VARIANTS.index(native.variant())
     return ["0", *native.VARIANTS[: best + 1]]
 
 
 def run_variant(variant: str, code: str, folder) -> dict[str, np.ndarray]:
-    """Arrays that `code` puts into the dictionary `results`, in a process of its own."""
+    """Run `code` in a process of its own; the arrays that it puts into the dictionary `results`."""
     path = folder / f"{variant}.npz"
-    whole = f"import numpy as np\nresults = {{}}\n{code}\nnp.savez({str(path)!r}, **results)\n"
+    program = f"import numpy as np\nresults = {{}}\n{code}\nnp.savez({str(path)!r}, **results)\n"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", whole],
+        [sys.executable, "-W", "error", "-c", program],
         env=os.environ | {"NEARWORTH_NATIVE": variant},
         capture_output=True,
         text=True,
@@ -34,14 +36,12 @@ def run_variant(variant: str, code: str, folder) -> dict[str, np.ndarray]:
 
 
 def assert_same_bits(code: str, folder, *, numpy_error: float = 0.0) -> None:
-    """Every variant that this machine runs gives the same bits; the numpy forms too, or they are
-    off by so much.
-    """
+    """Every compiled variant gives the same bits, and the numpy forms differ by `numpy_error`."""
     numpy_forms, *compiled = [run_variant(name, code, folder) for name in variants_here()]
     assert numpy_forms, "the code put nothing into results"
-    for name, found in zip(variants_here()[1:], compiled, strict=True):
-        assert found.keys() == numpy_forms.keys()
-        for key, array in found.items():
+    for name, arrays in zip(variants_here()[1:], compiled, strict=True):
+        assert arrays.keys() == numpy_forms.keys()
+        for key, array in arrays.items():
             first = compiled[0][key]
             assert (array.dtype, array.shape) == (first.dtype, first.shape), (
                 f"{key} has another form with {name}"

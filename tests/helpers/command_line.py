@@ -1,6 +1,4 @@
-"""What tests of the command line share: a small table, the command as a process, one line of
-complaint.
-"""
+"""What tests of the command line share: small tables, the command as a process, its messages."""
 
 from __future__ import annotations
 
@@ -16,16 +14,17 @@ import nearworth as nw
 
 START = [sys.executable, "-c", "from nearworth.cli import main; main(prog_name='nearworth')"]
 GOOD = "a,b,label\n1,2,x\n2,1,y\n3,2,x\n4,1,y\n"
+# Rows of `flowers` that get a wrong label.
 WRONG = (4, 31, 62)
 
 
 def environment():
-    """For a process that finds this package."""
+    """Environment variables for a process that has to find this package."""
     return os.environ | {"PYTHONPATH": str(Path(nw.__file__).parents[1])}
 
 
 def installed(*arguments, cwd=None, stdout=subprocess.PIPE, user=None):
-    """The command as a process of its own."""
+    """Run the command as a process of its own; the completed process."""
     return subprocess.run(
         [*START, *arguments],
         stdout=stdout,
@@ -39,19 +38,24 @@ def installed(*arguments, cwd=None, stdout=subprocess.PIPE, user=None):
 
 
 def flowers(rng, n=90, wrong=()):
-    """Three clusters with a label each, a category, and names."""
-    label = np.arange(n) % 3
-    place = rng.normal(size=(n, 2)) * 0.3 + 4.0 * np.column_stack([label, label == 1])
-    given = label.copy()
+    """Columns of a table of three species, and the true species of each row.
+
+    Each species is a cluster. The rows `wrong` have the label of the next species.
+    """
+    codes = np.arange(n) % 3
+    centers = 4.0 * np.column_stack([codes, codes == 1])
+    sizes = rng.normal(size=(n, 2)) * 0.3 + centers
+    given = codes.copy()
     given[list(wrong)] = (given[list(wrong)] + 1) % 3
     species = np.array(["iris", "rose", "tulip"])
-    return {
+    columns = {
         "name": [f"flower {i}" for i in range(n)],
-        "length": place[:, 0].round(3),
-        "width": place[:, 1].round(3),
+        "length": sizes[:, 0].round(3),
+        "width": sizes[:, 1].round(3),
         "garden": [("north", "south")[i % 2] for i in range(n)],
         "species": species[given].tolist(),
-    }, species[label].tolist()
+    }
+    return columns, species[codes].tolist()
 
 
 def write_csv(path, columns, delimiter=","):
@@ -62,6 +66,7 @@ def write_csv(path, columns, delimiter=","):
 
 
 def one_line(err):
+    """The message of an error, which has to be a single line."""
     lines = err.strip().splitlines()
     assert len(lines) == 1, err
     assert lines[0].startswith("nearworth: ")

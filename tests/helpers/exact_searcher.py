@@ -1,4 +1,4 @@
-"""Exact search with the manners of a searcher, for tests of searchers."""
+"""Exact search with the interface of a searcher, for tests of searchers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nearworth.neighbors.searchers import Neighbours, Searcher, as_points
 
 
 class ExactSearcher(Searcher):
-    """The nearest by Euclidean distance."""
+    """Finds the nearest rows by Euclidean distance."""
 
     def fit(self, X: Any) -> Self:
         self.distances = EuclideanKeys(as_points(X))
@@ -18,5 +18,6 @@ class ExactSearcher(Searcher):
         return self
 
     def search(self, Q: Any, k: int) -> Neighbours:
-        found = self._search.nearest(Q, k)
-        return Neighbours(found.rows, self.distances.as_distances(found.keys, Q))
+        nearest = self._search.nearest(Q, k)
+        distances = self.distances.as_distances(nearest.keys, Q)
+        return Neighbours(nearest.rows, distances)

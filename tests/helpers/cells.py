@@ -28,10 +28,15 @@ from nearworth.games.coefficients import RankWeights
 
 
 class CellValues(NamedTuple):
-    """Values in each cell; for a cut before each cell, what points before it lose to those behind,
-    and the error.
+    """Values and bounds of one query.
 
-    The last two have one more entry, for a cut behind the last cell: exact values, so zeros.
+    match, other:
+        The value of a match, and of any other point, in each cell.
+    lost:
+        What points before a cut lose to the points behind it, for a cut before each cell and one
+        behind the last cell.
+    error:
+        The largest error of any value, for the same cuts. Without unresolved cells it is 0.
     """
 
     match: FloatVector
@@ -41,7 +46,8 @@ class CellValues(NamedTuple):
 
     def first_cut(self, max_error: float) -> int:
         """The nearest cut that certifies `max_error` along with all cuts behind it."""
-        return int(np.flatnonzero(~(np.append(np.inf, self.error) <= max_error))[-1])
+        is_too_large = ~(np.append(np.inf, self.error) <= max_error)
+        return int(np.flatnonzero(is_too_large)[-1])
 
 
 def cell_values(
@@ -70,38 +76,42 @@ class Cells:
     def __init__(
         self, matches: IntVector, others: IntVector, weights: RankWeights, tolerance: int
     ) -> None:
-        self._matches, self._others = (
-            np.append(0, np.cumsum(counts, dtype=np.intp)) for counts in (matches, others)
-        )
+        self._matches = np.append(0, np.cumsum(matches, dtype=np.intp))
+        self._others = np.append(0, np.cumsum(others, dtype=np.intp))
         self._tolerance = tolerance
-        self._worth = np.concatenate(
-            [weights.worth[:1], weights.worth, [0.0]]
-        )  # by rank; N + 1 is read, not used
-        # What matches take if they come as near as they can and other points as far, and the
-        # reverse.
-        self._most = self._sums(
-            self._run(self.matches(), self.matches(1), self.others(-tolerance))[:-1]
-        )
-        self._least = self._sums(
-            self._run(self.matches(), self.matches(1), self.others(tolerance + 1))[:-1]
-        )
+        # By rank, from 1. Rank N + 1 is read but has no influence.
+        self._worth = np.concatenate([weights.worth[:1], weights.worth, [0.0]])
+
+        # What matches take if they come as near as they can and other points as far.
+        losses = self._run(self.matches(), self.matches(1), self.others(-tolerance))
+        self._max_taken = self._sums(losses[:-1])
+
+        # And the reverse.
+        losses = self._run(self.matches(), self.matches(1), self.others(tolerance + 1))
+        self._min_taken = self._sums(losses[:-1])
 
     def matches(self, shift: int = 0) -> IntVector:
-        """Matches before each cut, or before the one so many cells behind it."""
+        """Matches before each cut, or before the cut that is `shift` cells behind it."""
         return np.asarray(_shifted(self._matches, shift))
 
     def others(self, shift: int = 0) -> IntVector:
+        """Other points before each cut, or before the cut that is `shift` cells behind it."""
         return np.asarray(_shifted(self._others, shift))
 
     def ranks(self, shift: int = 0) -> IntVector:
+        """Points before each cut, or before the cut that is `shift` cells behind it."""
         return self.matches(shift) + self.others(shift)
 
     def as_ties(self) -> tuple[FloatVector, FloatVector, FloatVector]:
-        """Values of matches and of other points in each cell, and what points before each cut lose
-        to those behind.
+        """Values of matches and of other points in each cell, and losses at each cut.
+
+        A loss is what points before the cut lose to those behind it.
         """
-        worth, start, end = self._worth, self.ranks()[:-1], self.ranks(1)[:-1]
-        size, matches = end - start, np.diff(self._matches)
+        worth = self._worth
+        start = self.ranks()[:-1]
+        end = self.ranks(1)[:-1]
+        size = end - start
+        matches = np.diff(self._matches)
         total = np.diff(np.cumsum(worth)[self.ranks()])
         inner = (total - size * worth[end]) / np.maximum(size * (size - 1), 1)
         lost = self._sums(matches / np.maximum(size, 1) * (worth[start] - worth[end]))
@@ -110,42 +120,60 @@ class Cells:
 
     def error_of_unresolved(self, match: FloatVector, other: FloatVector) -> FloatVector:
         """The largest error of a point of each cell, if that is not resolved."""
-        s, worth, most, least = self._tolerance, self._worth, self._most, self._least
-        first = self.ranks(-s) + 1
-        lost_most = self._run(first, self.matches(1) + self.others(-s) + 1) + _shifted(most, 1)
-        lost_least = _shifted(least, s + 1)
-        gained = self._run(first, self.matches(-s) + self.others(1) + 1)
-        highest = gained + worth[self.matches(1 - s) + self.others(1)] - _shifted(least, 1 - s)
-        lowest = worth[self.matches(2 * s + 1) + self.others(s + 1)] - _shifted(most, 2 * s + 1)
-        of_match = np.maximum(highest[:-1] - match, match - lowest[:-1])
-        of_other = np.maximum(other + lost_most[:-1], -lost_least[:-1] - other)
-        some_match, some_other = np.diff(self._matches) > 0, np.diff(self._others) > 0
-        return np.asarray(np.maximum(of_match * some_match, of_other * some_other))
+        t = self._tolerance
+        worth = self._worth
+        first = self.ranks(-t) + 1
+
+        # The range of what a match can be worth, with all unknown orders.
+        gain = self._run(first, self.matches(-t) + self.others(1) + 1)
+        nearest_worth = worth[self.matches(1 - t) + self.others(1)]
+        highest_match = gain + nearest_worth - _shifted(self._min_taken, 1 - t)
+        farthest_worth = worth[self.matches(2 * t + 1) + self.others(t + 1)]
+        lowest_match = farthest_worth - _shifted(self._max_taken, 2 * t + 1)
+
+        # The range of what another point can lose.
+        own_loss = self._run(first, self.matches(1) + self.others(-t) + 1)
+        max_lost = own_loss + _shifted(self._max_taken, 1)
+        min_lost = _shifted(self._min_taken, t + 1)
+
+        error_of_match = np.maximum(highest_match[:-1] - match, match - lowest_match[:-1])
+        error_of_other = np.maximum(other + max_lost[:-1], -min_lost[:-1] - other)
+        has_match = np.diff(self._matches) > 0
+        has_other = np.diff(self._others) > 0
+        return np.asarray(np.maximum(error_of_match * has_match, error_of_other * has_other))
 
     def error_of_resolved(self, lost: FloatVector) -> FloatVector:
         """The largest error of a point before each cut."""
-        s, worth, most, least = self._tolerance, self._worth, self._most, self._least
-        behind = self.ranks(s) - self.ranks()  # so many points beyond the cut may belong before it
-        pushed = self._run(self.ranks(-s), self.ranks()) - self._run(
-            self.ranks(-s), self.ranks(), behind
-        )
+        t = self._tolerance
+        worth = self._worth
+        ranks = self.ranks()
+
+        # So many points beyond the cut may belong before it.
+        n_misplaced = self.ranks(t) - ranks
+        in_place = self._run(self.ranks(-t), ranks)
+        pushed = in_place - self._run(self.ranks(-t), ranks, n_misplaced)
+
         # Only points within the tolerance of the cut are pushed back by those, or lose to fewer of
         # them.
-        match_near, other_near = self.matches() > self.matches(-s), self.others() > self.others(-s)
-        lost_least = np.where(other_near, _shifted(least, s), least)
-        kept_least = np.where(
-            match_near,
-            worth[self.matches(2 * s) + self.others(s)] - _shifted(most, 2 * s),
-            worth[self.matches(s) + self.others()] - _shifted(most, s),
+        match_is_near = self.matches() > self.matches(-t)
+        other_is_near = self.others() > self.others(-t)
+        min_lost = np.where(other_is_near, _shifted(self._min_taken, t), self._min_taken)
+        worth_if_near = worth[self.matches(2 * t) + self.others(t)]
+        worth_if_far = worth[self.matches(t) + self.others()]
+        min_kept = np.where(
+            match_is_near,
+            worth_if_near - _shifted(self._max_taken, 2 * t),
+            worth_if_far - _shifted(self._max_taken, t),
         )
-        kept = worth[self.ranks()] - lost  # what a match at the last rank before the cut is worth
-        error = np.maximum(
-            match_near * pushed + lost - lost_least, other_near * pushed + kept - kept_least
-        )
-        return np.where(self.ranks() > 0, error, 0.0)
+
+        # What a match at the last rank before the cut is worth.
+        kept = worth[ranks] - lost
+        error_of_other = match_is_near * pushed + lost - min_lost
+        error_of_match = other_is_near * pushed + kept - min_kept
+        return np.where(ranks > 0, np.maximum(error_of_other, error_of_match), 0.0)
 
     def _run(self, first: IntVector, last: IntVector, before: Any = 0) -> FloatVector:
-        """The losses of consecutive ranks."""
+        """What is lost from rank `first` to rank `last`, behind `before` other points."""
         return np.asarray(self._worth[first + before] - self._worth[last + before])
 
     @staticmethod
@@ -155,5 +183,6 @@ class Cells:
 
 
 def _shifted(by_cut: Any, shift: int) -> Any:
-    """The entries so many cuts later; the first and the last stand for those beyond them."""
-    return by_cut[np.clip(np.arange(len(by_cut)) + shift, 0, len(by_cut) - 1)]
+    """The entries `shift` cuts later. The first and the last stand for those beyond them."""
+    cuts = np.arange(len(by_cut)) + shift
+    return by_cut[np.clip(cuts, 0, len(by_cut) - 1)]

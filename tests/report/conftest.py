@@ -1,0 +1,47 @@
+"""Pages in a browser, and the audit that several of them show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nearworth as nw
+from helpers.browser import Page, errors_in_console
+from helpers.report_pages import made_up
+from nearworth.datasets import noisy_digits
+from nearworth.report.content import Rows
+from nearworth.report.page import render_report
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """The digits with wrong labels, and their audit."""
+    data = noisy_digits()
+    return data, nw.audit_labels(data.X, data.y, 10)
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Open the report of an audit. No error may stand in the console in the end."""
+
+    def open_report(audit, rows, **selection):
+        return Page(browser, tmp_path, render_report(audit, rows, selection))
+
+    yield open_report
+    assert not errors_in_console(browser)
+
+
+@pytest.fixture
+def images(show, digits):
+    """The report of the digits, with an image of each row."""
+    data, audit = digits
+    return show(audit, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv"))
+
+
+@pytest.fixture
+def table(show, rng):
+    """Thirty listed rows of three classes, with a number and a word each."""
+    audit = made_up(rng, 200, 30, ["a", "b", "c"])
+    words = np.array(["red", "blue"], dtype=object)[np.arange(200) % 2]
+    cells = {"size": np.arange(200) * 10, "colour": words}
+    return show(audit, Rows(rng.normal(size=(200, 3)), "kind", cells=cells))
