@@ -16,8 +16,9 @@ from nearworth._common.frames import lines_as_html
 from nearworth._common.memory import Memory, default_budget, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.problem import Problem, TrainingSet, budget
+from nearworth.engine.reference import RankRule
 from nearworth.engine.regress import RegressionEvaluator
-from nearworth.engine.rules import RadiusRule, RankRule, Rule, check_rule, privacy_noise
+from nearworth.engine.rules import RadiusRule, Rule, check_rule, privacy_noise
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
 from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame

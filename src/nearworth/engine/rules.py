@@ -25,7 +25,6 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import Presence, classification_correction
 from nearworth.games.owner_game import OwnedGame
-from nearworth.games.ties import TieBlocks
 from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import EuclideanKeys, Keys, Vicinity
 from nearworth.neighbors.quantised import MARGIN, TOP, Products, QuantisedKeys
@@ -233,44 +232,6 @@ def by_rank(
     order = np.argsort(keys, kind="stable")
     ranked = Neighbours(rows[None, order], keys[None, order])
     return ranked.rows[0], ranked.keys, ranked.starts(problem.ties)
-
-
-@dataclass(frozen=True)
-class RankRule(Rule):
-    """All rows by rank. With `weights` f, a vote counts f(distance); "distance" is 1 / (1 +
-    distance).
-    """
-
-    weights: Any = None
-
-    def __str__(self) -> str:
-        return "all neighbours ranked; votes weighed by distance"
-
-    def values(
-        self, problem: Problem, query: int, rows: IntVector, keys: FloatVector
-    ) -> tuple[Any, FloatVector]:
-        ranked, keys_by_rank, first = by_rank(problem, rows, keys)
-        labels, label, ties = (
-            problem.labels[None, ranked],
-            problem.query_labels[query : query + 1],
-            TieBlocks(first),
-        )
-        game = problem.game_without(problem.n_train - len(rows))
-        if self.weights is None:
-            return ranked, game.values(labels, label, ties)[0]
-        distances = problem.keys.as_distances(keys_by_rank, problem.queries[query : query + 1])
-        gains = np.where(labels == label, self._weigh(distances[0]), 0.0)
-        return ranked, game.gain_values(gains, ties)[0]
-
-    def _weigh(self, distances: FloatVector) -> FloatVector:
-        if isinstance(self.weights, str):
-            return 1.0 / (1.0 + distances)
-        weights = np.asarray(self.weights(distances), dtype=np.float64)
-        if weights.shape != distances.shape or not np.isfinite(weights).all():
-            raise ValueError(
-                "weights must give one finite number for each distance of an array; it does not."
-            )
-        return weights
 
 
 @dataclass(frozen=True, eq=False)
