@@ -87,7 +87,7 @@ def test_products_and_differences_agree_to_the_bit_and_with_the_formula(
     est = nw.KNNShapley(5, standard_errors=True).fit(X, y)
     assert est.plan(N_VAL).products
     fast = est.value(X_val, y_val)
-    monkeypatch.setattr(planning, "PRODUCT_POINTS", 10**9)
+    monkeypatch.setattr(planning, "MIN_PRODUCT_POINTS", 10**9)
     assert not est.plan(N_VAL).products
     slow = est.value(X_val, y_val)
     np.testing.assert_array_equal(fast.values, slow.values)
@@ -341,7 +341,7 @@ def test_products_of_other_metrics(data, metric, rng, monkeypatch):
         X_val[:, 0] += 1
     est = nw.KNNShapley(5, metric=metric).fit(X, y)
     fast, slow = est.value(X_val, y_val).values, None
-    monkeypatch.setattr(planning, "PRODUCT_POINTS", 10**9)
+    monkeypatch.setattr(planning, "MIN_PRODUCT_POINTS", 10**9)
     slow = est.value(X_val, y_val).values
     np.testing.assert_array_equal(fast, slow)
     expected = plain(est, X_val, y_val, 5)

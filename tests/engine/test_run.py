@@ -85,7 +85,7 @@ def test_small_problems_start_no_thread_and_have_the_same_bits(
     T, t = rng.integers(0, 5, (300, 3)), rng.integers(0, 3, 300)
     asked = [(T, t), ()]
     with monkeypatch.context() as patch:
-        patch.setattr("nearworth.engine.plan.THREAD_WORK", 0)
+        patch.setattr("nearworth.engine.plan.MIN_THREAD_OPERATIONS", 0)
         patch.setattr("nearworth.engine.problem.Problem.has_quick_leaves", False)
         threaded = [est.set_params(n_jobs=jobs).value(*each) for each in asked for jobs in (1, 3)]
     monkeypatch.setattr(

@@ -210,8 +210,8 @@ def test_one_or_two_validation_points(rng, n_val, search):
 @pytest.mark.parametrize(("share", "used"), [(0.0, True), (0.98, False)])
 def test_automatic_search_uses_an_index_if_its_typical_error_allows(rng, monkeypatch, share, used):
     index = Dropping("partial", share)
-    monkeypatch.setattr(plan, "INDEX_POINTS", 100)
-    monkeypatch.setattr(plan, "INDEX_QUERIES", 100)
+    monkeypatch.setattr(plan, "MIN_INDEX_POINTS", 100)
+    monkeypatch.setattr(plan, "MIN_INDEX_QUERIES", 100)
     monkeypatch.setattr(plan, "find_spec", lambda name: name)
     monkeypatch.setattr(
         plan,

@@ -157,7 +157,7 @@ def cut(problem: Problem, span: Span, workers: int) -> Iterator[tuple[Span, dict
                 points["queries"] = np.array(
                     points["queries"]
                 )  # a memory map would be sent as a whole
-            points["groups"] = None if problem.groups is None else problem.groups.some(slice(a, b))
+            points["groups"] = None if problem.groups is None else problem.groups.subset(slice(a, b))
         yield part, points
 
 
