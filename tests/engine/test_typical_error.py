@@ -9,6 +9,7 @@ import pytest
 
 import nearworth as nw
 from nearworth.engine import plan, truncate
+from nearworth.engine.evaluators import evaluators_of
 from nearworth.engine.run import Request, run
 from nearworth.results import typical_error
 
@@ -83,7 +84,7 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     )
     problem = est.training_set_.problem(None, None, None, est.get_params()).some(some)
     planned, values = est.plan(N), np.empty((len(some), N))
-    evaluators = planned.method.evaluators(problem, planned)
+    evaluators = evaluators_of(planned.method, problem, planned)
     run(problem, 1, Request(chosen=rows, contributions=values), evaluators)
     expected = est.value(contributions=rows).contributions[some]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)

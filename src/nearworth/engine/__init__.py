@@ -15,6 +15,9 @@
     sums regress.py   the evaluator of regression truncate.py  the evaluator where few neighbours
     are ranked: values with certified intervals; candidates for that
                  from exact search or from a searcher, which is evaluated on a sample
+    evaluators.py    which of these evaluators computes the values of a method
+    interruption.py  how much is computed before a run can be stopped
+
     rules.py     other games of rows: candidates given owned rows, votes within a radius, votes
     weighed by distance
     owner_rules.py   the game in which owners of rows are the players

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatVector, IntMatrix32
+from nearworth.engine.interruption import interruptible_batch
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
@@ -134,7 +135,7 @@ class ClassificationEvaluator:
                 return block.some(0, n_usable)
             stop = start + int(np.argmax(np.append(block.usable, True)))
         keys = problem.keys(
-            problem.queries[start : min(stop, start + problem.interruptible(self._batch))]
+            problem.queries[start : min(stop, start + interruptible_batch(problem, self._batch))]
         )
         return quantise_exact(keys, classes.order, self._qkeys)
 

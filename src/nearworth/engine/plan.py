@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
@@ -16,13 +16,14 @@ from typing import Any
 from nearworth._common import native
 from nearworth._common.frames import lines_as_html
 from nearworth._common.memory import Memory, default_budget, usable_threads
-from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
+from nearworth.engine.classify import ClassificationEvaluator
+from nearworth.engine.evaluators import evaluators_of
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.reference import RankRule
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.engine.rules import RadiusRule, Rule, check_rule, privacy_noise
-from nearworth.engine.run import Evaluator, Request, one_blas_thread
-from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
+from nearworth.engine.run import Request, one_blas_thread
+from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
@@ -119,43 +120,16 @@ class Method:
         return self.n_candidates is None and self.max_error is None
 
     @property
-    def _game(self) -> Rule | None:
+    def query_rule(self) -> Rule | None:
         """The rule that values query by query; None where compiled code ranks all rows."""
         return RankRule() if self.rule is None and not native.available() else self.rule
-
-    def evaluators(
-        self,
-        problem: Problem,
-        plan: Plan,
-        source: Source | None = None,
-        shared: SharedTraining | None = None,
-    ) -> Callable[[], Evaluator]:
-        """What makes the evaluator of each thread; candidates come from the `source`, if not from
-        exact search.
-        """
-        if self.n_candidates is not None:
-            found = source or ExactSource(problem, self.n_candidates, plan)
-            return lambda: TruncatedEvaluator(problem, found, self.tail)
-        if self._game is not None:
-            return self._game.evaluators(problem, plan, shared)
-        if problem.game.TASK == "regression":
-            return lambda: RegressionEvaluator(problem, plan.batch)
-        shared = shared or SharedTraining(problem.keys, problem.labels)
-        return lambda: ClassificationEvaluator(
-            problem,
-            shared,
-            batch=plan.batch,
-            products=plan.products,
-            single=plan.single,
-            max_error=self.max_error,
-        )
 
     def memory(self, training: TrainingSet, n_train: int, *, by_product: bool) -> Memory:
         """Bytes of its evaluators, for a training set like this one of the size `n_train`."""
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
-        if self._game is not None:
-            return self._game.memory(n_train, by_product=by_product)
+        if self.query_rule is not None:
+            return self.query_rule.memory(n_train, by_product=by_product)
         if training.task == "regression":
             return RegressionEvaluator.memory(n_train)
         return ClassificationEvaluator.memory(n_train, by_product=by_product)
@@ -399,7 +373,7 @@ class Plan:
             method = Method()
 
         with one_blas_thread():
-            evaluator = method.evaluators(trial, trial_plan)()
+            evaluator = evaluators_of(method, trial, trial_plan)()
             request = Request(spread=bool(trial.parameters["standard_errors"]))
             leaf = request.leaf(trial.n_values)
 

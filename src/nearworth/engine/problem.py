@@ -25,7 +25,6 @@ from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
 from nearworth.neighbors.distances import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
-from nearworth.results.sums import CHUNK
 
 PRECOMPUTED = "precomputed"
 
@@ -37,10 +36,6 @@ NOBODY: IntVector = np.zeros(0, dtype=np.intp)
 # Each number of excluded points needs a game of its own, whose weights take time to compute. With
 # groups there may be as many games as sizes of groups, so that only the last few are kept.
 MAX_KEPT_GAMES = 5
-
-# A run can be stopped only between two calls that compute keys: each computes at most so many
-# differences of two numbers.
-MAX_DIFFERENCES_PER_CALL = 2**28
 
 # The size of a trial, from which the time of the whole run is extrapolated.
 MAX_TRIAL_POINTS = 32_768
@@ -213,20 +208,6 @@ class Problem:
             groups=None if self.groups is None else self.groups.subset(queries),
             positions=queries if self.positions is None else self.positions[queries],
         )
-
-    def interruptible(self, batch: int) -> int:
-        """How many queries of a batch get exact keys in one call, after which a run may stop."""
-        # From a file, keys take one pass over all rows: several passes would cost more than a
-        # late stop.
-        if self.keys.streamed:
-            return batch
-        differences_per_query = self.n_train * int(self.queries.shape[1])
-        return min(batch, max(1, MAX_DIFFERENCES_PER_CALL // differences_per_query))
-
-    @property
-    def has_quick_leaves(self) -> bool:
-        """Whether a run is interrupted soon enough if it stops after a leaf only."""
-        return not self.keys.streamed and self.interruptible(CHUNK) == CHUNK
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ import numpy as np
 from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector
+from nearworth.engine.interruption import interruptible_batch
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.results.sums import Leaf
@@ -30,7 +31,7 @@ class RegressionEvaluator:
 
     def __init__(self, problem: Problem, batch: int = 1) -> None:
         n_train = problem.n_train
-        self._problem, self._block = problem, problem.interruptible(batch)
+        self._problem, self._block = problem, interruptible_batch(problem, batch)
         if not problem.keys.streamed:
             self._block = min(self._block, max(GOOD_BLOCK, KEYS_AT_ONCE // n_train))
         numbers = (problem.labels, problem.query_labels, problem.weights)

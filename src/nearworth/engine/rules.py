@@ -21,6 +21,7 @@ from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, IntVector32
 from nearworth.engine.classify import SharedTraining
+from nearworth.engine.interruption import interruptible_batch
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import Presence, classification_correction
@@ -151,7 +152,7 @@ class RuleEvaluator:
         """For each query the rows that may count, and their keys."""
         problem, every = self._problem, self._every
         if self._products is None:
-            step = problem.interruptible(self._batch)
+            step = interruptible_batch(problem, self._batch)
             for a in range(start, stop, step):
                 for query, keys in enumerate(
                     self._keys(problem.queries[a : min(a + step, stop)]), start=a
