@@ -133,7 +133,7 @@ def test_both_precisions_of_the_product(data, most_ambiguous, rng, monkeypatch):
     X, y, X_val, y_val = make(rng, data, "two classes")
     est = nw.KNNShapley(5).fit(X, y)
     expected = est.value(X_val, y_val).values
-    monkeypatch.setattr(classify, "MOST_AMBIGUOUS", most_ambiguous)
+    monkeypatch.setattr(classify, "MAX_AMBIGUOUS_SHARE", most_ambiguous)
     np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
 
 
@@ -359,8 +359,8 @@ def test_the_distances_for_a_tie_grow_with_its_size_not_with_its_square(monkeypa
     """All points at one distance: what the kernel says it took, not seconds."""
     call, taken = native.call, []
 
-    def counted(name, *arguments):
-        result = call(name, *arguments)
+    def counted(name, *arguments, **named):
+        result = call(name, *arguments, **named)
         if name == "classify_block":
             taken.append(result)
         return result

@@ -32,8 +32,8 @@ class Work:
         self.asked = 0  # by functions that get exact distances from Python: owners, nearest rows
         self.listed = 0  # of rows that are listed by qkeys and compared by distances
 
-    def call(self, call, name, *arguments):
-        result = call(name, *arguments)
+    def call(self, call, name, *arguments, **named):
+        result = call(name, *arguments, **named)
         if name == "classify_block":
             self.resolved += result
         if name == "listed_pairs":
@@ -48,7 +48,9 @@ class Work:
 @pytest.fixture
 def work(monkeypatch):
     counted, call, ask = Work(), native.call, QuantisedKeys.ask
-    monkeypatch.setattr(native, "call", lambda *arguments: counted.call(call, *arguments))
+    monkeypatch.setattr(
+        native, "call", lambda *arguments, **named: counted.call(call, *arguments, **named)
+    )
     monkeypatch.setattr(QuantisedKeys, "ask", lambda *arguments: counted.ask(ask, *arguments))
     return counted
 
