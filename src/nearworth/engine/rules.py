@@ -282,7 +282,7 @@ class RadiusEvaluator(RuleEvaluator):
 def by_rank(
     problem: Problem, rows: IntVector, keys: FloatVector
 ) -> tuple[IntVector, FloatMatrix, BoolVector]:
-    """Rows by rank, shape (n,); their keys, and where blocks of ties begin, both of shape (1, n)."""
+    """Rows by rank, shape (n,), their keys and where blocks of ties begin, shape (1, n)."""
     order = np.argsort(keys, kind="stable")
     ranked = Neighbours(rows[None, order], keys[None, order])
     return ranked.rows[0], ranked.keys, ranked.starts(problem.ties)
