@@ -53,7 +53,7 @@ def root_mean_square(v, exact):
 @pytest.mark.parametrize("search", ["exact", "searcher"])
 def test_where_all_are_valued_exactly_it_is_the_error(rng, monkeypatch, question, more, search):
     monkeypatch.setattr(typical_error, "MOST", N_VAL)
-    monkeypatch.setattr(truncate, "SAMPLED", N_VAL)
+    monkeypatch.setattr(truncate, "SAMPLE_SIZE", N_VAL)
     X, y = points(rng, N)
     asked = () if question == "itself" else points(rng, N_VAL)
     asked += (rng.uniform(0, 3, N_VAL),) if question == "weights" else ()
@@ -95,7 +95,7 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     [(False, "partial", 0.2), (True, "partial", 0.9), (False, "exact", 0.87)],
 )
 def test_without_bias_and_with_an_interval_that_covers(monkeypatch, itself, on_fail, share):
-    monkeypatch.setattr(truncate, "SAMPLED", 80)
+    monkeypatch.setattr(truncate, "SAMPLE_SIZE", 80)
     monkeypatch.setattr(typical_error, "MOST", 64)
     rng = np.random.default_rng(3)
     X, y = points(rng, N)
