@@ -613,67 +613,103 @@ static void fold_listed(double *restrict out, double weight, const Query *query,
             out[s->gaps[gap].behind] += weight * s->of_pivot[gap];
 }
 
-/* A block of queries. `total` gets weight * value added, query after query. Points stand in the
- * order of their classes: class c holds the positions starts[c] to starts[c + 1] - 1, row_of gives
- * the row of a position and place_of the position of a row. Labels are classes, or -1 if no
- * training point has them. A row of `excluded` has the positions that take no part in the game of a
- * query, equally many for all queries of a block. `constants` holds what the utility adds for a
- * match and for another point. Exact distances come from points, from given keys, or from `ask`.
- * With `max_error` above 0 values are certified: `errors` gets the error of each query,
- * `cumulative` holds the sums of worth. Returns how many exact distances were taken, or -1 if `ask`
- * failed. */
-EXPORT int64_t classify_block(
-    const int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *excluded,
-    const double *constants, const double *weights, const int64_t *starts, const int32_t *row_of,
-    const int32_t *place_of, const double *worth, const double *loss, const double *cumulative,
-    double max_error, int64_t certain, int32_t by_index, int64_t n_cells, const double *queries,
-    const void *points, int32_t type, const double *given, callback ask, double *total,
-    double *errors, char *memory, int64_t n_queries, int64_t stride, int64_t n_excluded,
-    int64_t n_starts, int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory
-) {
-    (void)n_starts, (void)n_ranks, (void)n_memory;
-    Source source = {queries, points, type, given, ask, width, n_rows, n};
+/* The arguments of classify_block, which are declared in native.py. Points stand in the order of
+ * their classes: a position is a number in this order, a row one in the order of the caller. */
+typedef struct {
+    const int32_t *qkeys;      /* [query][position], rows of `stride` numbers */
+    const int32_t *tolerances; /* of qkeys, by query */
+    const int32_t *labels;     /* classes of the queries; -1 if no training point has the label */
+    const int32_t *excluded;   /* [query][i]: positions that take no part in its game */
+    const double *constants;   /* [query][2]: what the utility adds for a match, another point */
+    const double *weights;     /* of the queries in the sums */
+    const int64_t *starts;     /* class c has the positions starts[c] .. starts[c + 1] - 1 */
+    const int32_t *row_of;     /* by position */
+    const int32_t *place_of;   /* by row: its position */
+    const double *worth;       /* by rank, from 0 to N + 1; see Scan */
+    const double *loss;        /* by rank, from 0 to N */
+    const double *cumulative;  /* by rank, from 0 to N: the sums of worth */
+    double max_error;          /* above 0: certified values, cut off where this error allows */
+    int64_t certain;           /* ranks that are never cut off: the rank of the largest loss */
+    int32_t by_index;          /* ties are broken by row */
+    int64_t n_cells;           /* of a query, at most */
+    const double *queries;     /* where exact distances come from: see Source in nearworth.h */
+    const void *points;
+    int32_t type;
+    const double *given;
+    callback ask;
+    double *total;  /* by position: gets weight * value added, query after query */
+    double *errors; /* of certified values, by query */
+    char *memory;   /* classify_scratch(n, n_cells) bytes */
+    int64_t n_queries, stride, n_excluded, n_starts, n, n_ranks, width, n_rows, n_memory;
+} ClassifyBlock;
+
+/* What query `q` of a block needs, before its points are in cells. */
+static Query begin_query(const ClassifyBlock *block, int64_t q) {
+    int32_t label = block->labels[q];
+    int64_t first = label < 0 ? 0 : block->starts[label];
+    int64_t end = label < 0 ? 0 : block->starts[label + 1];
+    bool matches_are_rarer = 2 * (end - first) <= block->n;
+    return (Query){
+        .qkeys = block->qkeys + q * block->stride,
+        .excluded = block->excluded + q * block->n_excluded,
+        .n = block->n,
+        .n_excluded = block->n_excluded,
+        .first = {[OTHER] = 0, [MATCH] = first},
+        .end = {[OTHER] = block->n, [MATCH] = end},
+        .pivots = matches_are_rarer ? MATCH : OTHER,
+        .others = matches_are_rarer ? OTHER : MATCH,
+        .by_index = block->by_index,
+        .tolerance = block->tolerances[q],
+        .n_cells = block->n_cells,
+    };
+}
+
+/* Adds the values of a block of queries to `total`. Returns how many exact distances were computed,
+ * or -1 if `ask` failed. */
+EXPORT int64_t classify_block(const ClassifyBlock *block) {
+    int64_t n = block->n, n_queries = block->n_queries, n_exact = 0;
+    Source source = {block->queries, block->points, block->type,   block->given,
+                     block->ask,     block->width,  block->n_rows, n};
     Scratch s;
-    int64_t taken = 0;
-    lay_out(memory + (64 - (uintptr_t)memory % 64) % 64, &s, n, n_cells);
+    /* Every array begins at a line of the cache. */
+    char *memory = block->memory + (64 - (uintptr_t)block->memory % 64) % 64;
+    lay_out(memory, &s, n, block->n_cells);
     for (int64_t q = 0; q < n_queries; q++) {
-        int number = (int)(q & 1);
-        double *table = s.table[number];
-        int64_t first = labels[q] < 0 ? 0 : starts[labels[q]],
-                end = labels[q] < 0 ? 0 : starts[labels[q] + 1];
-        bool few = 2 * (end - first) <= n; /* matches are the rarer status */
-        Query query = {qkeys + q * stride,
-                       excluded + q * n_excluded,
-                       n,
-                       n_excluded,
-                       {0, first},
-                       {n, end},
-                       few ? MATCH : OTHER,
-                       few ? OTHER : MATCH,
-                       by_index,
-                       tolerances[q],
-                       n_cells,
-                       .cut = 0};
+        int side = (int)(q & 1);
+        uint16_t *cell = s.cell[side];
+        double *table = s.table[side];
+        Query query = begin_query(block, q);
         Scan scan = {
-            worth, loss, constants[2 * q], constants[2 * q + 1], few, .position = n - n_excluded
+            .worth = block->worth,
+            .loss = block->loss,
+            .for_match = block->constants[2 * q],
+            .for_other = block->constants[2 * q + 1],
+            .one_by_one = query.pivots == MATCH,
+            .position = n - block->n_excluded,
         };
-        put_in_cells(&query, s.cell[number], s.counts);
-        errors[q] = max_error > 0.0
-                        ? cut_cells(&scan, &query, max_error, certain, cumulative, table, &s)
-                        : 0.0;
+
+        put_in_cells(&query, cell, s.counts);
+        block->errors[q] = 0.0;
+        if (block->max_error > 0.0)
+            block->errors[q] = cut_cells(
+                &scan, &query, block->max_error, block->certain, block->cumulative, table, &s
+            );
         find_mixed(&query, &s);
-        make_gaps(&query, s.cell[number], &s);
-        find_gaps(&query, s.cell[number], &s);
-        int64_t count = resolve(&query, &source, q, row_of, place_of, &s);
+        make_gaps(&query, cell, &s);
+        find_gaps(&query, cell, &s);
+        int64_t count = resolve(&query, &source, q, block->row_of, block->place_of, &s);
         if (count < 0)
             return -1;
-        taken += count;
+        n_exact += count;
         scan_cells(&scan, &query, table, &s);
+
+        double weight = block->weights[q];
         for (int64_t c = 0; c < 2 * query.n_cells; c++)
-            table[c] *= weights[q];
-        if (number == 1 || q + 1 == n_queries)
-            fold(total, &s, n, number == 1);
-        fold_listed(total, weights[q], &query, &s);
+            table[c] *= weight;
+        /* Two queries at a time save half of the memory traffic. */
+        if (side == 1 || q + 1 == n_queries)
+            fold(block->total, &s, n, side == 1);
+        fold_listed(block->total, weight, &query, &s);
     }
-    return taken;
+    return n_exact;
 }

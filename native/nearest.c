@@ -90,34 +90,53 @@ static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t si
     return before >= least ? before : size;
 }
 
-/* Exact keys come from points, from given keys or from `ask`. A row of `excluded` has the positions
- * that take no part for a query; `first` is the number of the first query. Lists end in -1 and
- * infinity. Without `hashed`, points equally far are in the order of their rows. */
-EXPORT void nearest_lists(
-    const int32_t *qkeys, const int32_t *tolerances, const int32_t *excluded, const int32_t *row_of,
-    const double *queries, const void *points, int32_t type, const double *given, callback ask,
-    int64_t first, int32_t hashed, int64_t least, int32_t *rows, double *keys, int32_t *near,
-    double *exact, int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n, int64_t width,
-    int64_t n_points, int64_t size
-) {
-    Source source = {queries, points, type, given, ask, width, n_points, n};
-    uint32_t mix = hashed ? MIX_ROW : 1, unmix = hashed ? UNMIX_ROW : 1;
-    for (int64_t q = 0; q < n_queries; q++, rows += size, keys += size) {
-        const int32_t *own = qkeys + q * stride;
-        /* excluded points may be among the nearest */
+/* The arguments of nearest_lists, which are declared in native.py. */
+typedef struct {
+    const int32_t *qkeys;      /* [query][position], rows of `stride` numbers */
+    const int32_t *tolerances; /* of qkeys, by query */
+    const int32_t *excluded;   /* [query][i]: positions that take no part */
+    const int32_t *row_of;     /* by position */
+    const double *queries;     /* where exact keys come from: see Source in nearworth.h */
+    const void *points;
+    int32_t type;
+    const double *given;
+    callback ask;
+    int64_t first;  /* the number of the first query, which is hashed */
+    int32_t hashed; /* points equally far are in the order of a hash, else in that of their rows */
+    int64_t least;  /* a list that would be shorter without part of a tie takes that part */
+    int32_t *rows;  /* [query][rank], -1 behind the end of a list */
+    double *keys;   /* [query][rank], infinity behind the end */
+    int32_t *near;  /* scratch */
+    double *exact;  /* scratch */
+    int64_t n_queries, stride, n_excluded, n, width, n_points, size;
+} NearestLists;
+
+/* Lists the nearest points of each query. */
+EXPORT void nearest_lists(const NearestLists *lists) {
+    int64_t n = lists->n, size = lists->size, n_excluded = lists->n_excluded;
+    int32_t *near = lists->near;
+    double *exact = lists->exact;
+    Source source = {lists->queries, lists->points, lists->type,     lists->given,
+                     lists->ask,     lists->width,  lists->n_points, n};
+    uint32_t mix = lists->hashed ? MIX_ROW : 1, unmix = lists->hashed ? UNMIX_ROW : 1;
+    for (int64_t q = 0; q < lists->n_queries; q++) {
+        const int32_t *qkeys = lists->qkeys + q * lists->stride;
+        int32_t *rows = lists->rows + q * size;
+        double *keys = lists->keys + q * size;
+        /* Excluded points may be among the nearest. */
         int64_t wanted = size + (n_excluded ? n_excluded : 1);
-        int64_t bound = bound_of_kth(own, n, wanted < n ? wanted : n, near);
+        int64_t bound = bound_of_kth(qkeys, n, wanted < n ? wanted : n, near);
         int64_t count = list_between(
-            own, n, INT32_MIN, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of,
-            near
+            qkeys, n, INT32_MIN, bound + lists->tolerances[q], lists->excluded + q * n_excluded,
+            n_excluded, lists->row_of, near
         );
         if (!exact_keys(&source, q, near, exact, count))
             return;
-        /* signed, in the order of the hashes */
-        uint32_t mixed = hashed ? (uint32_t)(first + q) * MIX_QUERY ^ SIGN : 0;
+        /* Hashes are compared as signed numbers. */
+        uint32_t mixed = lists->hashed ? (uint32_t)(lists->first + q) * MIX_QUERY ^ SIGN : 0;
         for (int64_t i = 0; i < count; i++)
             near[i] = (int32_t)((uint32_t)near[i] * mix ^ mixed);
-        int64_t listed = cut_list(exact, near, count, size, least);
+        int64_t listed = cut_list(exact, near, count, size, lists->least);
         for (int64_t i = 0; i < size; i++) {
             rows[i] = i < listed ? (int32_t)(((uint32_t)near[i] ^ mixed) * unmix) : -1;
             keys[i] = i < listed ? exact[i] : INFINITY;
@@ -125,41 +144,67 @@ EXPORT void nearest_lists(
     }
 }
 
-/* Which points are within the radius of a query, and how many of them have its label. Qkeys below
- * `sure` are inside, those above `possible` are not, and exact keys up to `largest` decide between
- * them. */
-EXPORT void mark_votes(
-    const int32_t *qkeys, const int32_t *sure, const int32_t *possible, const int32_t *excluded,
-    const int32_t *labels, const int32_t *of_query, const double *queries, const void *points,
-    int32_t type, const double *given, callback ask, double largest, int32_t *near, double *exact,
-    uint8_t *marks, int64_t *counts, int64_t n_queries, int64_t n, int64_t n_excluded,
-    int64_t width, int64_t n_points
-) {
-    Source source = {queries, points, type, given, ask, width, n_points, n};
-    for (int64_t q = 0; q < n_queries; q++, qkeys += n, marks += n, excluded += n_excluded) {
-        int32_t limit = sure[q], label = of_query[q];
-        int64_t n_open = list_between(qkeys, n, limit, possible[q], NULL, 0, NULL, near);
+/* The arguments of mark_votes, which are declared in native.py. */
+typedef struct {
+    const int32_t *qkeys;    /* [query][point] */
+    const int32_t *sure;     /* by query: points with smaller qkeys are within the radius */
+    const int32_t *possible; /* by query: points with larger qkeys are not */
+    const int32_t *excluded; /* [query][i]: points that take no part */
+    const int32_t *labels;   /* of the points */
+    const int32_t *of_query; /* labels of the queries */
+    const double *queries;   /* where exact keys come from: see Source in nearworth.h */
+    const void *points;
+    int32_t type;
+    const double *given;
+    callback ask;
+    double largest;  /* the largest exact key within the radius */
+    int32_t *near;   /* scratch */
+    double *exact;   /* scratch */
+    uint8_t *marks;  /* [query][point]: OUTSIDE, MATCH or OTHER */
+    int64_t *counts; /* [query][2]: points within the radius, matches among them */
+    int64_t n_queries, n, n_excluded, width, n_points;
+} MarkVotes;
+
+/* Marks the points within the radius of each query, and counts them. */
+EXPORT void mark_votes(const MarkVotes *block) {
+    int64_t n = block->n;
+    const int32_t *labels = block->labels;
+    int32_t *near = block->near;
+    double *exact = block->exact;
+    Source source = {block->queries, block->points, block->type,     block->given,
+                     block->ask,     block->width,  block->n_points, n};
+    for (int64_t q = 0; q < block->n_queries; q++) {
+        const int32_t *qkeys = block->qkeys + q * n;
+        const int32_t *excluded = block->excluded + q * block->n_excluded;
+        uint8_t *marks = block->marks + q * n;
+        int32_t limit = block->sure[q], label = block->of_query[q];
+        int64_t n_open = list_between(qkeys, n, limit, block->possible[q], NULL, 0, NULL, near);
         if (!exact_keys(&source, q, near, exact, n_open))
             return;
         int32_t votes = 0, matches = 0;
         for (int64_t i = 0; i < n; i++) {
             int32_t inside = qkeys[i] < limit, match = inside & (labels[i] == label);
-            votes += inside, matches += match;
-            /* a mark, computed so that it is vectorised */
+            votes += inside;
+            matches += match;
+            /* A mark, computed so that it is vectorised. */
             marks[i] = (uint8_t)(2 * inside - match);
         }
-        for (int64_t i = 0; i < n_open; i++)
-            if (exact[i] <= largest) {
-                bool match = labels[near[i]] == label;
-                votes++, matches += match;
-                marks[near[i]] = match ? MATCH : OTHER;
-            }
-        for (int64_t i = 0; i < n_excluded; i++) {
+        for (int64_t i = 0; i < n_open; i++) {
+            if (!(exact[i] <= block->largest)) /* also NaN */
+                continue;
+            bool match = labels[near[i]] == label;
+            votes++;
+            matches += match;
+            marks[near[i]] = match ? MATCH : OTHER;
+        }
+        for (int64_t i = 0; i < block->n_excluded; i++) {
             uint8_t *mark = marks + excluded[i];
-            votes -= *mark != OUTSIDE, matches -= *mark == MATCH;
+            votes -= *mark != OUTSIDE;
+            matches -= *mark == MATCH;
             *mark = OUTSIDE;
         }
-        counts[2 * q] = votes, counts[2 * q + 1] = matches;
+        block->counts[2 * q] = votes;
+        block->counts[2 * q + 1] = matches;
     }
 }
 

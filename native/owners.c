@@ -248,42 +248,90 @@ static int64_t list_candidates(
     return count;
 }
 
-/* Values of all owners for a block of queries, without what the soft utility adds. Positions
- * starts[o] .. starts[o+1] - 1 are those of owner o; qkeys of excluded positions are overwritten.
- * Exact keys come from points, given keys or `ask`. */
-EXPORT void value_owners(
-    int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *excluded,
-    const int64_t *starts, const int32_t *row_of, const int32_t *owner_of, const int32_t *class_of,
-    const double *queries, const void *points, int32_t type, const double *given, callback ask,
-    int32_t by_index, int64_t k, const double *t, const double *weights, const double *binomial,
-    double *values, int32_t *near, double *exact, double *space, int64_t n_queries, int64_t stride,
-    int64_t n_excluded, int64_t n, int64_t width, int64_t n_points, int64_t n_nodes,
-    int64_t n_owners, int64_t n_space
-) {
-    Source source = {queries, points, type, given, ask, width, n_points, n};
-    int64_t factors = k + n_owners + 1;
-    Game g = {k, n_owners, n_nodes, k * n_nodes, t, weights, binomial, .before = space};
-    g.laws = g.before + factors * g.size, g.after = g.laws + factors * g.size,
-    g.next = g.after + g.size;
-    g.rest = g.next + g.size, g.tails = g.rest + g.size, g.matches = g.tails + factors * (k + 1);
-    g.factors = (Factor *)(g.matches + n_owners), g.nearer = (int32_t *)(g.factors + factors);
-    g.tied = g.nearer + n_owners, g.factor_of = g.tied + n_owners;
-    for (int64_t q = 0; q < n_queries && n_space >= owners_space(k, n_owners, n_nodes); q++) {
+/* The arguments of value_owners, which are declared in native.py. Points stand in the order of their
+ * owners: a position is a number in this order, a row one in the order of the caller. */
+typedef struct {
+    int32_t *qkeys; /* [query][position], rows of `stride` numbers; excluded ones are overwritten */
+    const int32_t *tolerances; /* of qkeys, by query */
+    const int32_t *labels;     /* of the queries */
+    const int32_t *excluded;   /* [query][i]: positions that take no part */
+    const int64_t *starts;     /* owner o has the positions starts[o] .. starts[o + 1] - 1 */
+    const int32_t *row_of;     /* by position */
+    const int32_t *owner_of;   /* by row */
+    const int32_t *class_of;   /* by row */
+    const double *queries;     /* where exact keys come from: see Source in nearworth.h */
+    const void *points;
+    int32_t type;
+    const double *given;
+    callback ask;
+    int32_t by_index;       /* ties are broken by row */
+    int64_t k;              /* neighbours that vote */
+    const double *t;        /* nodes: probabilities that an owner is present */
+    const double *weights;  /* of the nodes */
+    const double *binomial; /* [m owners][j present][node] */
+    double *values;         /* [query][owner], without what the soft utility adds */
+    int32_t *near;          /* scratch */
+    double *exact;          /* scratch */
+    double *space;          /* owners_space(k, n_owners, n_nodes) numbers */
+    int64_t n_queries, stride, n_excluded, n, width, n_points, n_nodes, n_owners, n_space;
+} ValueOwners;
+
+/* The game of one query, with its arrays in `space`. */
+static Game make_game(const ValueOwners *block) {
+    int64_t k = block->k, n_owners = block->n_owners, n_nodes = block->n_nodes;
+    int64_t factors = k + n_owners + 1, size = k * n_nodes;
+    Game g = {
+        .k = k,
+        .n_owners = n_owners,
+        .n_nodes = n_nodes,
+        .size = size,
+        .t = block->t,
+        .weights = block->weights,
+        .binomial = block->binomial,
+    };
+    g.before = block->space;
+    g.laws = g.before + factors * size;
+    g.after = g.laws + factors * size;
+    g.next = g.after + size;
+    g.rest = g.next + size;
+    g.tails = g.rest + size;
+    g.matches = g.tails + factors * (k + 1);
+    g.factors = (Factor *)(g.matches + n_owners);
+    g.nearer = (int32_t *)(g.factors + factors);
+    g.tied = g.nearer + n_owners;
+    g.factor_of = g.tied + n_owners;
+    return g;
+}
+
+/* Values of all owners for a block of queries. */
+EXPORT void value_owners(const ValueOwners *block) {
+    int64_t n_owners = block->n_owners, n_excluded = block->n_excluded;
+    int32_t *near = block->near;
+    double *exact = block->exact;
+    double vote = 1.0 / (double)block->k;
+    Source source = {block->queries, block->points, block->type,     block->given,
+                     block->ask,     block->width,  block->n_points, block->n};
+    if (block->n_space < owners_space(block->k, n_owners, block->n_nodes))
+        return;
+    Game g = make_game(block);
+    for (int64_t q = 0; q < block->n_queries; q++) {
         int64_t count = list_candidates(
-            &g, qkeys + q * stride, tolerances[q], excluded + q * n_excluded, n_excluded, starts,
-            row_of, near
+            &g, block->qkeys + q * block->stride, block->tolerances[q],
+            block->excluded + q * n_excluded, n_excluded, block->starts, block->row_of, near
         );
         if (!exact_keys(&source, q, near, exact, count))
             return;
         sort_pairs(exact, near, count);
-        g.values = memset(values + q * n_owners, 0, (size_t)n_owners * sizeof *values);
+        g.values = block->values + q * n_owners;
+        memset(g.values, 0, (size_t)n_owners * sizeof *g.values);
         memset(g.matches, 0, (size_t)n_owners * sizeof *g.matches);
-        memset(g.nearer, 0, 2 * (size_t)n_owners * sizeof *g.nearer);
+        memset(g.nearer, 0, (size_t)n_owners * sizeof *g.nearer);
+        memset(g.tied, 0, (size_t)n_owners * sizeof *g.tied);
         for (int64_t i = 0, start = 0; i < count; i++) {
-            int32_t owner = owner_of[near[i]];
+            int32_t owner = block->owner_of[near[i]];
             g.tied[owner]++;
-            g.matches[owner] += class_of[near[i]] == labels[q] ? 1.0 / (double)k : 0.0;
-            if (by_index || i + 1 == count || exact[i + 1] != exact[i]) {
+            g.matches[owner] += block->class_of[near[i]] == block->labels[q] ? vote : 0.0;
+            if (block->by_index || i + 1 == count || exact[i + 1] != exact[i]) {
                 add_block(&g, i + 1 - start, owner);
                 start = i + 1;
             }

@@ -143,27 +143,56 @@ static void value_ranks(const struct game *game, const struct ranked *ranked) {
     }
 }
 
-/* Values of a block of queries with exact keys, one row each. Points whose key is NaN take no part;
- * all queries of a block have equally many players. `total` gets weight * value added, query after
- * query. `correction` is NULL for the original utility; `order` and `first` stay as they are for
- * the last query. */
-EXPORT void value_regression(
-    const double *keys, const double *targets, const double *query_targets, const double *weights,
-    int32_t by_index, const double *worth, const double *loss, const double *pair_worth,
-    const double *pair_loss, double votes, const double *correction, double *total, uint64_t *items,
-    uint64_t *spare, int32_t *order, uint8_t *first, int64_t n_queries, int64_t n, int64_t n_players
-) {
-    struct game game = {worth, loss, pair_worth, pair_loss, 1.0 / votes, 2.0 / (votes * votes)};
-    for (int64_t q = 0; q < n_queries; q++) {
-        int64_t present = order_points(keys + q * n, n, by_index, items, spare, order, first);
+/* The arguments of value_regression, which are declared in native.py. */
+typedef struct {
+    const double *keys;          /* exact, [query][point]; NaN: the point takes no part */
+    const double *targets;       /* of the points */
+    const double *query_targets; /* of the queries */
+    const double *weights;       /* of the queries in the sums */
+    int32_t by_index;            /* ties are broken by the number of the point */
+    const double *worth;         /* by rank, for single points */
+    const double *loss;          /* by rank, for single points */
+    const double *pair_worth;    /* by rank, for pairs */
+    const double *pair_loss;     /* by rank, for pairs */
+    double votes;                /* that a prediction averages */
+    const double *correction;    /* 5 numbers of the soft utility, see `gather`; else NULL */
+    double *total;               /* by point: gets weight * value added, query after query */
+    uint64_t *items;             /* scratch */
+    uint64_t *spare;             /* scratch */
+    int32_t *order;              /* points of the last query by rank */
+    uint8_t *first;              /* whether a block of ties begins at each of its ranks */
+    int64_t n_queries, n, n_players;
+} ValueRegression;
+
+/* Values of a block of queries, which have equally many players. */
+EXPORT void value_regression(const ValueRegression *block) {
+    double votes = block->votes;
+    struct game game = {
+        .worth = block->worth,
+        .loss = block->loss,
+        .pair_worth = block->pair_worth,
+        .pair_loss = block->pair_loss,
+        .per_single = 1.0 / votes,
+        .per_pair = 2.0 / (votes * votes),
+    };
+    for (int64_t q = 0; q < block->n_queries; q++) {
+        double target = block->query_targets[q];
+        int64_t n_present = order_points(
+            block->keys + q * block->n, block->n, block->by_index, block->items, block->spare,
+            block->order, block->first
+        );
         struct ranked ranked = {
-            .order = order, .first = first, .n = present < n_players ? present : n_players
+            .order = block->order,
+            .first = block->first,
+            .n = n_present < block->n_players ? n_present : block->n_players,
+            /* The scratch is no longer needed for the order. */
+            .x = (double *)block->items,
+            .before = (double *)block->spare,
+            .shift = block->correction ? 0.0 : 2.0 * votes * target,
+            .weight = block->weights[q],
+            .sums = block->total,
         };
-        /* no longer needed for the order */
-        ranked.x = (double *)items, ranked.before = (double *)spare;
-        ranked.shift = correction ? 0.0 : 2.0 * votes * query_targets[q];
-        ranked.weight = weights[q], ranked.sums = total;
-        gather(&ranked, targets, query_targets[q], correction);
+        gather(&ranked, block->targets, target, block->correction);
         value_ranks(&game, &ranked);
     }
 }

@@ -13,7 +13,7 @@ in one table.
     estimator.py    KNNShapley: parameters in, calls out inputs/         the one place where inputs
     are checked: parameters, X and y in any form, files engine/         TrainingSet -> Problem ->
     Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
-                    engine/classify.py shows how one query is valued
+                    engine/reference.py shows how one query is valued
     games/          what a rank is worth: coefficients, closed forms, ties; numpy only neighbors/
     which points are near: keys, distances, exact search, indexes; never sees a label results/
     what a run gives: sums, Partial, Valuation, Detection, owners, plots
@@ -27,7 +27,7 @@ in one table.
     retrieval.py    documents valued by ranked lists and relevance judgements
     datasets.py     data to try things on, and label noise
 
-Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
+Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/reference.py`.
 """
 
 from __future__ import annotations

@@ -45,16 +45,40 @@ def expected_in_c(declaration) -> list[str]:
     return expected + ["int64_t"] * len(declaration.letters)
 
 
+def native_struct(name: str) -> bool:
+    """Whether a function is declared as one whose arguments are a struct."""
+    return re.search(rf"^{name}\{{", native.DECLARATIONS, flags=re.MULTILINE) is not None
+
+
+def with_types(fields: str) -> str:
+    """Fields with a type each: `int64_t n, width` becomes `int64_t n, int64_t width`."""
+    written = []
+    for field in " ".join(fields.split()).split(", "):
+        is_name = re.fullmatch(r"\w+", field) is not None
+        written.append(f"{written[-1].rsplit(' ', 1)[0]} {field}" if is_name else field)
+    return ", ".join(written)
+
+
 def exported() -> dict[str, tuple[str, list[str]]]:
     """Functions of the C sources: result and parameters."""
     found = {}
+    structs = {}
     for path in sorted(NATIVE.glob("*.[ch]")):
         text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", path.read_text(), flags=re.DOTALL)
+        structs |= {
+            name: fields.replace(";", ",").rstrip(", \n")
+            for fields, name in re.findall(r"typedef struct \{([^}]*)\} (\w+);", text)
+        }
         functions = re.findall(r"^EXPORT (\w+) (\w+)\(([^)]*)\)", text, flags=re.MULTILINE)
         assert len(functions) == len(re.findall("^EXPORT", text, flags=re.MULTILINE)), (
             f"{path.name}: an exported function in another form"
         )
         for result, name, inner in functions:
+            # The arguments may be the fields of one struct.
+            struct = re.fullmatch(r"const (\w+) \*\w+", inner.strip())
+            is_struct = struct is not None and struct[1] in structs
+            assert is_struct == native_struct(name), name
+            inner = with_types(structs[struct[1]]) if is_struct else inner
             parameters = [
                 " ".join(part.replace("restrict", "").split()) for part in inner.split(",")
             ]
@@ -150,7 +174,8 @@ def test_numbers_may_be_used_as_lengths_and_are_not_passed_twice(declare):
 def test_optional_arrays_are_null_with_length_0(declare):
     calls = declare("f(values:f8?[n] rows:any?[m,d] ask:function? starts:i8[n+1])")
     native.call("f", None, None, None, np.zeros(1, np.int64))
-    assert calls[0][:4] == (None, None, 0, None)
+    assert calls[0][:3] == (None, None, 0)
+    assert not calls[0][3]  # a function pointer that is NULL
     assert calls[0][5:] == (0, 0, 0)
     with pytest.raises(ValueError, match=r"the length n\+1 is 2, not 1"):
         native.call("f", None, None, None, np.zeros(2, np.int64))
@@ -202,6 +227,53 @@ def test_numbers_that_would_be_cut_off_are_refused(declare, kind, number):
         native.call("f", 2.5)
 
 
+def test_many_arguments_travel_as_one_struct(declare):
+    """By name or in order; the fields are aligned as in C."""
+    calls = declare("f{by_index:i4 keys:f8[n] rows:any?[m,d] ask:function? weight:f8 total:f4[n]!}")
+    keys, total = np.zeros(3), np.zeros(3, np.float32)
+    rows = np.zeros((5, 2), np.uint16)
+    native.call("f", weight=0.5, keys=keys, rows=rows, total=total, ask=None, by_index=True)
+    native.call("f", True, keys, None, print, 0.5, total)
+
+    class Expected(ctypes.Structure):
+        _fields_ = (
+            ("by_index", ctypes.c_int32),
+            ("keys", ctypes.c_void_p),
+            ("rows", ctypes.c_void_p),
+            ("type", ctypes.c_int32),
+            ("ask", ctypes.c_void_p),
+            ("weight", ctypes.c_double),
+            ("total", ctypes.c_void_p),
+            ("n", ctypes.c_int64),
+            ("m", ctypes.c_int64),
+            ("d", ctypes.c_int64),
+        )
+
+    given = [Expected.from_buffer(struct) for (struct,) in calls]
+    for struct in given:
+        assert (struct.by_index, struct.weight, struct.n) == (1, 0.5, 3)
+        assert (struct.keys, struct.total) == (keys.ctypes.data, total.ctypes.data)
+    assert (given[0].rows, given[0].type) == (rows.ctypes.data, native.row_type(rows.dtype))
+    assert (given[0].ask, given[0].m, given[0].d) == (None, 5, 2)
+    assert (given[1].rows, given[1].type, given[1].m, given[1].d) == (None, 0, 0, 0)
+    assert given[1].ask
+
+
+def test_structs_are_checked_as_arguments_are(declare):
+    calls = declare("f{total:f8[n]! keys:f8[n]}")
+    with pytest.raises(TypeError, match="f: missing or unknown arguments: key, keys"):
+        native.call("f", total=np.zeros(2), key=np.zeros(2))
+    with pytest.raises(TypeError, match="f: missing or unknown arguments: total"):
+        native.call("f", keys=np.zeros(2))
+    with pytest.raises(TypeError, match="f takes 2 arguments; got 3"):
+        native.call("f", 1, total=np.zeros(2), keys=np.zeros(2))
+    with pytest.raises(ValueError, match=r"f: keys has the shape \(3,\), but \[n\] is \(2,\)"):
+        native.call("f", total=np.zeros(2), keys=np.zeros(3))
+    with pytest.raises(TypeError, match="f: keys is NoneType, not an array of f8"):
+        native.call("f", total=np.zeros(2), keys=None)
+    assert not calls
+
+
 def test_wrong_numbers_of_arguments(declare):
     declare("f(keys:f8[n])")
     with pytest.raises(TypeError, match="f takes 1 arguments; got 2"):
@@ -209,7 +281,15 @@ def test_wrong_numbers_of_arguments(declare):
 
 
 @pytest.mark.parametrize(
-    "line", ["f(keys:f8[n", "f(keys)", "f(keys:f8[n+1])", "f(keys:f8[n] total:f8[m+1])"]
+    "line",
+    [
+        "f(keys:f8[n",
+        "f(keys)",
+        "f{keys:f8[n])",
+        "f(keys:f8[n]}",
+        "f(keys:f8[n+1])",
+        "f(keys:f8[n] total:f8[m+1])",
+    ],
 )
 def test_declarations_with_mistakes_are_refused(line):
     with pytest.raises(AssertionError):

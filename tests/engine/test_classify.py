@@ -89,7 +89,7 @@ def test_products_and_differences_agree_to_the_bit_and_with_the_formula(
     est = nw.KNNShapley(5, standard_errors=True).fit(X, y)
     assert est.plan(N_VAL).products
     fast = est.value(X_val, y_val)
-    monkeypatch.setattr(planning, "PRODUCT_POINTS", 10**9)
+    monkeypatch.setattr(planning, "MIN_PRODUCT_POINTS", 10**9)
     assert not est.plan(N_VAL).products
     slow = est.value(X_val, y_val)
     np.testing.assert_array_equal(fast.values, slow.values)
@@ -137,7 +137,7 @@ def test_both_precisions_of_the_product(data, most_ambiguous, rng, monkeypatch):
     X, y, X_val, y_val = make(rng, data, "two classes")
     est = nw.KNNShapley(5).fit(X, y)
     expected = est.value(X_val, y_val).values
-    monkeypatch.setattr(classify, "MOST_AMBIGUOUS", most_ambiguous)
+    monkeypatch.setattr(classify, "MAX_AMBIGUOUS_SHARE", most_ambiguous)
     np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
 
 
@@ -358,7 +358,7 @@ def test_products_of_other_metrics(data, metric, rng, monkeypatch):
     est = nw.KNNShapley(5, metric=metric).fit(X, y)
     fast = est.value(X_val, y_val).values
     slow = None
-    monkeypatch.setattr(planning, "PRODUCT_POINTS", 10**9)
+    monkeypatch.setattr(planning, "MIN_PRODUCT_POINTS", 10**9)
     slow = est.value(X_val, y_val).values
     np.testing.assert_array_equal(fast, slow)
     expected = plain(est, X_val, y_val, 5)
@@ -377,8 +377,8 @@ def test_the_distances_for_a_tie_grow_with_its_size_not_with_its_square(monkeypa
     call = native.call
     taken = []
 
-    def counted(name, *arguments):
-        result = call(name, *arguments)
+    def counted(name, *arguments, **named):
+        result = call(name, *arguments, **named)
         if name == "classify_block":
             taken.append(result)
         return result

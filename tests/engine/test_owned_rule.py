@@ -82,7 +82,7 @@ def test_searching_by_products_gives_the_same(rng, monkeypatch, decimals):
     owned = rng.random(4000) < 0.9
     est = nw.KNNShapley(5, standard_errors=True).fit(X, y)
     searched = est.value(Q, q, owned=owned)
-    monkeypatch.setattr("nearworth.engine.plan.PRODUCT_POINTS", 10**9)
+    monkeypatch.setattr("nearworth.engine.plan.MIN_PRODUCT_POINTS", 10**9)
     plain = est.value(Q, q, owned=owned)
     np.testing.assert_array_equal(searched.values, plain.values)
     np.testing.assert_array_equal(searched.standard_errors, plain.standard_errors)

@@ -403,7 +403,7 @@ def test_orders_go_by_the_position_in_the_whole_run(rng):
 
 
 def test_very_many_owners_are_sampled_and_it_is_said(rng, monkeypatch):
-    monkeypatch.setattr("nearworth.engine.owner_rules.MOST_OWNERS", 20)
+    monkeypatch.setattr("nearworth.engine.owner_rules.MAX_EXACT_OWNERS", 20)
     X = rng.normal(size=(60, 2))
     y = rng.integers(0, 2, 60)
     est = nw.KNNShapley(3, utility="original").fit(X, y)

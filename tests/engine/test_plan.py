@@ -140,7 +140,7 @@ def test_the_trial_of_a_plan_does_what_the_run_will_do(rng, monkeypatch):
             asked.append((request.spread, "shift" in leaf.arrays))
             yield stop - start
 
-    monkeypatch.setattr("nearworth.engine.plan.Method.evaluators", lambda *_: Watching)
+    monkeypatch.setattr("nearworth.engine.plan.evaluators_of", lambda *_: Watching)
     X = rng.normal(size=(300, 2))
     y = rng.integers(0, 2, 300)
     for spread in (False, True):

@@ -10,6 +10,7 @@ import pytest
 import nearworth as nw
 from helpers.variants import run_variant, variants_here
 from nearworth._common import native
+from nearworth.engine.evaluators import evaluators_of
 from nearworth.engine.plan import Method
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.engine.run import NearestLists, Request
@@ -205,7 +206,7 @@ def test_nearest_lists(keys, rng):
     est = estimator().fit(None, y)
     problem = est.training_set_.problem(D, np.zeros(6), None, est.get_params())
     lists = NearestLists(6, 7)
-    evaluator = Method().evaluators(problem, est.plan(6))()
+    evaluator = evaluators_of(Method(), problem, est.plan(6))()
     assert list(evaluator.add(Leaf(80, spread=False), 0, 6, Request(nearest=lists))) == [1] * 6
     for row, found, found_keys in zip(D, lists.found.rows, lists.found.keys, strict=True):
         order = np.lexsort((np.arange(80), row))

@@ -89,8 +89,8 @@ def test_small_problems_start_no_thread_and_have_the_same_bits(
     t = rng.integers(0, 3, 300)
     asked = [(T, t), ()]
     with monkeypatch.context() as patch:
-        patch.setattr("nearworth.engine.plan.THREAD_WORK", 0)
-        patch.setattr("nearworth.engine.problem.Problem.has_quick_leaves", False)
+        patch.setattr("nearworth.engine.plan.MIN_THREAD_OPERATIONS", 0)
+        patch.setattr("nearworth.engine.run.has_quick_leaves", lambda _problem: False)
         threaded = [est.set_params(n_jobs=jobs).value(*each) for each in asked for jobs in (1, 3)]
     monkeypatch.setattr(
         "threading.Thread.start", lambda _thread: pytest.fail("a thread was started")
@@ -110,7 +110,9 @@ def test_an_error_in_a_leaf_is_raised_with_and_without_threads(rng, monkeypatch)
     est = nw.KNNShapley(metric=metric).fit(X, y)
     T = np.vstack([X, [[7, 0, 0]]])
     for quick in (True, False):
-        monkeypatch.setattr("nearworth.engine.problem.Problem.has_quick_leaves", quick)
+        monkeypatch.setattr(
+            "nearworth.engine.run.has_quick_leaves", lambda _problem, quick=quick: quick
+        )
         with pytest.raises(ValueError, match="gives NaN"):
             est.value(T, np.zeros(41, dtype=int))
 

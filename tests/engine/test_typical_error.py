@@ -9,6 +9,7 @@ import pytest
 
 import nearworth as nw
 from nearworth.engine import plan, truncate
+from nearworth.engine.evaluators import evaluators_of
 from nearworth.engine.run import Request, run
 from nearworth.results import typical_error
 
@@ -54,7 +55,7 @@ def root_mean_square(v, exact):
 @pytest.mark.parametrize("search", ["exact", "searcher"])
 def test_where_all_are_valued_exactly_it_is_the_error(rng, monkeypatch, question, more, search):
     monkeypatch.setattr(typical_error, "MOST", N_VAL)
-    monkeypatch.setattr(truncate, "SAMPLED", N_VAL)
+    monkeypatch.setattr(truncate, "SAMPLE_SIZE", N_VAL)
     X, y = points(rng, N)
     asked = () if question == "itself" else points(rng, N_VAL)
     asked += (rng.uniform(0, 3, N_VAL),) if question == "weights" else ()
@@ -84,7 +85,7 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     problem = est.training_set_.problem(None, None, None, est.get_params()).some(some)
     planned = est.plan(N)
     values = np.empty((len(some), N))
-    evaluators = planned.method.evaluators(problem, planned)
+    evaluators = evaluators_of(planned.method, problem, planned)
     run(problem, 1, Request(chosen=rows, contributions=values), evaluators)
     expected = est.value(contributions=rows).contributions[some]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)
@@ -95,7 +96,7 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     [(False, "partial", 0.2), (True, "partial", 0.9), (False, "exact", 0.87)],
 )
 def test_without_bias_and_with_an_interval_that_covers(monkeypatch, itself, on_fail, share):
-    monkeypatch.setattr(truncate, "SAMPLED", 80)
+    monkeypatch.setattr(truncate, "SAMPLE_SIZE", 80)
     monkeypatch.setattr(typical_error, "MOST", 64)
     rng = np.random.default_rng(3)
     X, y = points(rng, N)
@@ -213,8 +214,8 @@ def test_one_or_two_validation_points(rng, n_val, search):
 @pytest.mark.parametrize(("share", "used"), [(0.0, True), (0.98, False)])
 def test_automatic_search_uses_an_index_if_its_typical_error_allows(rng, monkeypatch, share, used):
     index = Dropping("partial", share)
-    monkeypatch.setattr(plan, "INDEX_POINTS", 100)
-    monkeypatch.setattr(plan, "INDEX_QUERIES", 100)
+    monkeypatch.setattr(plan, "MIN_INDEX_POINTS", 100)
+    monkeypatch.setattr(plan, "MIN_INDEX_QUERIES", 100)
     monkeypatch.setattr(plan, "find_spec", lambda name: name)
     monkeypatch.setattr(
         plan,

@@ -33,8 +33,8 @@ class Work:
         self.asked = 0  # by functions that get exact distances from Python: owners, nearest rows
         self.listed = 0  # of rows that are listed by qkeys and compared by distances
 
-    def call(self, call, name, *arguments):
-        result = call(name, *arguments)
+    def call(self, call, name, *arguments, **named):
+        result = call(name, *arguments, **named)
         if name == "classify_block":
             self.resolved += result
         if name == "listed_pairs":
@@ -51,7 +51,9 @@ def work(monkeypatch):
     counted = Work()
     call = native.call
     ask = QuantisedKeys.ask
-    monkeypatch.setattr(native, "call", lambda *arguments: counted.call(call, *arguments))
+    monkeypatch.setattr(
+        native, "call", lambda *arguments, **named: counted.call(call, *arguments, **named)
+    )
     monkeypatch.setattr(QuantisedKeys, "ask", lambda *arguments: counted.ask(ask, *arguments))
     return counted
 

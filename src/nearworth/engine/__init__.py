@@ -10,13 +10,16 @@
                  the nearest points of every query, recorded while the queries are valued
     value.py     the one sequence: problem -> method -> plan -> run -> Valuation
 
+    reference.py the value of every row for one query, in a dozen lines of numpy: the reading path
     classify.py  the evaluator of classification: how a block of queries is valued, from keys to
     sums regress.py   the evaluator of regression truncate.py  the evaluator where few neighbours
     are ranked: values with certified intervals; candidates for that
                  from exact search or from a searcher, which is evaluated on a sample
+    evaluators.py    which of these evaluators computes the values of a method
+    interruption.py  how much is computed before a run can be stopped
+
     rules.py     other games of rows: candidates given owned rows, votes within a radius, votes
-    weighed by distance;
-                 and all rows by rank without compiled code
+    weighed by distance
     owner_rules.py   the game in which owners of rows are the players
 
     checkpoint.py   a folder with the sums so far cluster.py      the same sums on any executor,

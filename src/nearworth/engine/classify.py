@@ -1,23 +1,25 @@
-"""How validation points are valued in classification, from keys to sums. The reading path of the
-engine.
+"""Values of a block of queries in classification, by compiled code.
 
-    ClassOrder       training points in the order of their classes, so that the matches of a query
-    are one slice QuantisedKeys    keys of a block of queries as whole numbers with a tolerance
-    (neighbors/quantised.py): from one
-                     matrix product in single precision, from one in double precision, or from exact
-                     keys
-    native/classify.c    one compiled call for the block: cells, exact distances where qkeys are
-    ambiguous, values, sums
+The numbers are those of reference.py, which values one query in a dozen lines of numpy. Read that
+first. This module only makes them fast. For each block of queries,
 
-`_next_block` is the policy: products in single precision while they leave few points ambiguous,
-then in double. The values are the same to the bit either way, and for exact keys. Without the
-compiled library, see RankRule in rules.py.
+    1. QuantisedKeys     their keys as whole numbers with a tolerance (neighbors/quantised.py): from
+                         one matrix product in single precision, from one in double precision, or
+                         from exact keys
+    2. classify_block    one call into native/classify.c: ranks the points by cells, takes exact
+                         distances only where the tolerance leaves the order open, and adds weighted
+                         values to a sum
+
+Inside, training points stand in the order of their classes (`ClassOrder`), so that the matches of a
+query are one slice. `_next_block` chooses the cheapest way to make the keys, which changes no bit
+of exact values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +28,8 @@ import numpy.typing as npt
 
 from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import FloatVector, IntMatrix32
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix32, IntVector32
+from nearworth.engine.interruption import interruptible_batch
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
@@ -34,16 +37,69 @@ from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.quantised import QuantisedKeys, quantise_exact
 from nearworth.results.sums import Leaf
 
-MOST_AMBIGUOUS = (
-    0.1  # share of ambiguous points beyond which products in double precision are cheaper
-)
-LEAST_CELLS, MOST_CELLS = 256, 16384
-PROBED = 8  # queries after which the precision of products is chosen
-FEW_SIZES = 4  # numbers of excluded points whose sequences are kept
+# With a larger share of points whose order single precision leaves open, their exact distances cost
+# more than a product in double precision does.
+MAX_AMBIGUOUS_SHARE = 0.1
+
+# The first block is cut to so many queries, which show whether single precision pays.
+PROBE_QUERIES = 8
+
+# Cells of a query, which are numbered by 16 bits for both statuses together.
+MIN_CELLS, MAX_CELLS = 256, 16384
+
+# Each number of excluded points needs sequences of its own; only the last few are kept.
+MAX_KEPT_SEQUENCES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class RankSequences:
+    """The sequences of a game as classify.c counts ranks: from 1, and 0 is in front of the first.
+
+    Attributes
+    ----------
+    worth : array of shape (N + 2,)
+        What a vote is worth. The entry at 0 is that at 1, and the last one is never used.
+    loss : array of shape (N + 1,)
+        What any nearer point loses to a match.
+    cumulative : array of shape (N + 1,)
+        Sums of worth up to each rank.
+    rank_of_largest_loss : int
+        From there on losses do not increase; counted from 0.
+    """
+
+    worth: FloatVector
+    loss: FloatVector
+    cumulative: FloatVector
+    rank_of_largest_loss: int
+
+    @classmethod
+    def of(cls, game: ClassificationGame) -> RankSequences:
+        worth = game.weights.worth
+        loss = game.weights.loss
+        return cls(
+            worth=np.r_[worth[:1], worth, 0.0],
+            loss=np.r_[0.0, loss],
+            cumulative=np.r_[0.0, np.cumsum(worth)],
+            rank_of_largest_loss=int(loss.argmax()),
+        )
 
 
 class ClassificationEvaluator:
-    """Values of validation points; see Evaluator in run.py. One per thread."""
+    """Values of validation points; see Evaluator in run.py. One per thread.
+
+    Parameters
+    ----------
+    problem : Problem
+    shared : SharedTraining
+    batch : int
+        Queries whose keys are made together.
+    products : bool
+        Whether keys come from matrix products.
+    single : bool
+        Whether to begin with products in single precision.
+    max_error : float, optional
+        The error that certified values may have. None: exact values.
+    """
 
     def __init__(
         self,
@@ -55,200 +111,232 @@ class ClassificationEvaluator:
         single: bool = False,
         max_error: float | None = None,
     ) -> None:
-        self._problem, self._classes, self._batch = problem, shared.classes, batch
+        self._problem = problem
+        self._classes = shared.classes
+        self._batch = batch
+        self._max_error = max_error
         self._products = shared.products if products else None
         self._single = self._products is not None and single and self._products.single_precision
+        # Certified values depend on the keys, so these must not depend on a probe.
         self._probing = self._single and max_error is None
-        self._kept: tuple[int, QuantisedKeys | None] = (
-            0,
-            None,
-        )  # from a query on: made, not valued yet
+
+        # Queries whose keys exist but which are not valued yet, and the number of the first one.
+        self._pending: QuantisedKeys | None = None
+        self._pending_start = 0
+
+        # With an error allowed, most points stay in their cells, and coarse cells are enough.
         n_train = problem.n_train
         self._n_cells = n_cells(n_train) // (1 if max_error is None else 4)
-        self._scratch = np.empty(
-            native.call("classify_scratch", n_train, self._n_cells), dtype=np.uint8
-        )
+        n_bytes = native.call("classify_scratch", n_train, self._n_cells)
+        self._scratch = np.empty(n_bytes, dtype=np.uint8)
         self._qkeys = np.empty((0, n_train), dtype=np.int32)
-        self._max_error = max_error
-        self._counts = np.append(
-            self._classes.counts, 0
-        )  # the last one for labels that no training point has
-        self._sequences = lru_cache(maxsize=FEW_SIZES)(
-            lambda n_excluded: _sequences(problem.game_without(n_excluded))
-        )
+
+        # The last count is that of label -1, which no training point has.
+        self._class_sizes = np.append(self._classes.counts, 0)
+
+        def sequences_without(n_excluded: int) -> RankSequences:
+            return RankSequences.of(problem.game_without(n_excluded))
+
+        self._sequences = lru_cache(maxsize=MAX_KEPT_SEQUENCES)(sequences_without)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        order, grouped = self._classes.order, request.groups is not None
-        with (
-            nullcontext(leaf) if grouped else leaf.reordered(order, self._classes.positions) as sums
-        ):
+        # Sums by group need the order of the rows. All others stay in the order of the classes
+        # until the leaf is done.
+        ordered: AbstractContextManager[Leaf] = nullcontext(leaf)
+        if request.groups is None:
+            ordered = leaf.reordered(self._classes.order, self._classes.positions)
+        with ordered as sums:
             while start < stop:
                 block = self._next_block(start, min(start + self._batch, stop))
-                end = start + len(block.qkeys)
-                for a, b, excluded in self._problem.runs(start, end):
-                    part, positions = (
-                        block.some(a - start, b - start),
-                        self._classes.positions[excluded],
-                    )
-                    if (lists := request.nearest) is not None:
-                        part.nearest(
-                            order,
-                            positions,
-                            lists.found.part(slice(a, b)),
-                            least=lists.least,
-                            first=a,
-                        )
-                    if request.needs_every_value:
-                        self._add_each(sums, part, a, positions, request)
-                    else:
-                        weights = self._problem.weights[a:b]
-                        sums.count(weights, self._value(part, a, positions, weights, sums.total))
-                yield end - start
-                start = end
+                n_queries = len(block.qkeys)
+                self._add_block(sums, block, start, request)
+                yield n_queries
+                start += n_queries
+
+    def _add_block(self, sums: Leaf, block: QuantisedKeys, start: int, request: Request) -> None:
+        """Add the queries of a block, of which `start` is the first."""
+        end = start + len(block.qkeys)
+        for a, b, excluded_rows in self._problem.runs(start, end):
+            run = block.some(a - start, b - start)
+            excluded = self._classes.positions[excluded_rows]
+            lists = request.nearest
+            if lists is not None:
+                listed = lists.found.part(slice(a, b))
+                run.nearest(self._classes.order, excluded, listed, least=lists.least, first=a)
+            if request.needs_every_value:
+                self._add_one_by_one(sums, run, a, excluded, request)
+            else:
+                weights = self._problem.weights[a:b]
+                sums.count(weights, self._add_values(run, a, excluded, weights, sums.total))
 
     def _next_block(self, start: int, stop: int) -> QuantisedKeys:
-        """The qkeys of the next queries: by the cheapest way that serves, as far as it does."""
-        (kept_from, kept), self._kept = self._kept, (0, None)
-        if kept is not None and kept_from == start and self._single:
-            return kept
+        """The keys of the next queries, from `start` on: not always of all of them."""
+        pending, self._pending = self._pending, None
+        if pending is not None and self._pending_start == start and self._single:
+            return pending
         block = self._make_block(start, stop)
-        if (
-            self._probing and len(block.qkeys) > PROBED
-        ):  # a few alone show whether single precision is worth it
-            self._kept = start + PROBED, block.some(PROBED, len(block.qkeys))
-            return block.some(0, PROBED)
+        n_queries = len(block.qkeys)
+        if self._probing and n_queries > PROBE_QUERIES:
+            self._pending = block.some(PROBE_QUERIES, n_queries)
+            self._pending_start = start + PROBE_QUERIES
+            return block.some(0, PROBE_QUERIES)
         return block
 
     def _make_block(self, start: int, stop: int) -> QuantisedKeys:
-        problem, products, classes = self._problem, self._products, self._classes
-        if len(self._qkeys) < min(self._batch, stop - start):
-            self._qkeys = np.empty(
-                (min(self._batch, stop - start), self._qkeys.shape[1]), dtype=np.int32
-            )
-        if products is not None:
+        problem = self._problem
+        classes = self._classes
+        n_queries = min(self._batch, stop - start)
+        if len(self._qkeys) < n_queries:
+            self._qkeys = np.empty((n_queries, problem.n_train), dtype=np.int32)
+
+        if self._products is not None:
             queries = np.ascontiguousarray(problem.queries[start:stop], dtype=np.float64)
-            block = products(
+            block = self._products(
                 queries, classes.order, classes.positions, self._qkeys, single=self._single
             )
-            if n_usable := int(np.argmin(np.append(block.usable, False))):
+            n_usable = int(np.argmin(np.append(block.usable, False)))
+            if n_usable > 0:
                 return block.some(0, n_usable)
+            # The first queries are too far away for a product, and need exact keys.
             stop = start + int(np.argmax(np.append(block.usable, True)))
-        keys = problem.keys(
-            problem.queries[start : min(stop, start + problem.interruptible(self._batch))]
-        )
+
+        stop = min(stop, start + interruptible_batch(problem, self._batch))
+        keys = problem.keys(problem.queries[start:stop])
         return quantise_exact(keys, classes.order, self._qkeys)
 
-    def _value(
+    def _add_values(
         self,
         block: QuantisedKeys,
         start: int,
         excluded: IntMatrix32,
         weights: FloatVector,
         total: FloatVector,
-    ) -> Any:
-        """Add the values of a block to sums in the order of the classes; gives certified errors,
-        None where exact.
+    ) -> FloatVector | None:
+        """Add weighted values of a block to `total`, which has the order of the classes.
+
+        Parameters
+        ----------
+        block : QuantisedKeys of Q queries
+        start : int
+            The number of the first of them.
+        excluded : array of shape (Q, n_excluded)
+            Positions that take no part in the game of each query.
+        weights : array of shape (Q,)
+        total : array of shape (N,)
+
+        Returns
+        -------
+        array of shape (Q,) or None
+            Certified errors of the values of each query; None if values are exact.
         """
-        problem, classes, n_queries = self._problem, self._classes, len(block.qkeys)
-        labels = np.ascontiguousarray(
-            problem.query_labels[start : start + n_queries], dtype=np.int32
-        )
+        problem, classes = self._problem, self._classes
+        n_queries = len(block.qkeys)
+        query_labels = problem.query_labels[start : start + n_queries]
+        labels = np.ascontiguousarray(query_labels, dtype=np.int32)
+        sequences = self._sequences(excluded.shape[1])
+        queries, points, given, ask = block.source
         errors = np.zeros(n_queries)
-        worth, loss, cumulative, largest_loss = self._sequences(excluded.shape[1])
-        # What the utility adds to the value of a match and of another point, for each query.
-        left_out = problem.labels[classes.order[excluded]] == labels[:, None]
-        added = problem.game_without(excluded.shape[1]).added(
-            self._counts[labels] - left_out.sum(axis=1)
-        )
-        constants = np.stack(np.broadcast_arrays(*added, errors)[:2], axis=1)
-        taken = native.call(
+        n_exact_distances = native.call(
             "classify_block",
-            block.qkeys,
-            block.tolerance,
-            labels,
-            excluded,
-            constants,
-            np.ascontiguousarray(weights, dtype=np.float64),
-            classes.starts,
-            classes.order,
-            classes.positions,
-            worth,
-            loss,
-            cumulative,
-            self._max_error or 0.0,
-            largest_loss,
-            problem.ties == "index",
-            self._n_cells,
-            *block.source,
-            total,
-            errors,
-            self._scratch,
+            qkeys=block.qkeys,
+            tolerances=block.tolerance,
+            labels=labels,
+            excluded=excluded,
+            constants=self._constants(labels, excluded),
+            weights=np.ascontiguousarray(weights, dtype=np.float64),
+            starts=classes.starts,
+            row_of=classes.order,
+            place_of=classes.positions,
+            worth=sequences.worth,
+            loss=sequences.loss,
+            cumulative=sequences.cumulative,
+            max_error=self._max_error or 0.0,
+            certain=sequences.rank_of_largest_loss,
+            by_index=problem.ties == "index",
+            n_cells=self._n_cells,
+            queries=queries,
+            points=points,
+            given=given,
+            ask=ask,
+            total=total,
+            errors=errors,
+            memory=self._scratch,
         )
         if self._max_error is not None:
             return errors
         self._probing = False
-        if taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
-            # this changes no bit of exact values; certified ones depend on keys and cells
+        if n_exact_distances > MAX_AMBIGUOUS_SHARE * n_queries * problem.n_train:
             self._single = False
         return None
 
-    def _add_each(
+    def _constants(self, labels: IntVector32, excluded: IntMatrix32) -> FloatMatrix:
+        """What the utility adds to the value of a match and of another point, shape (Q, 2)."""
+        problem = self._problem
+        excluded_labels = problem.labels[self._classes.order[excluded]]
+        n_excluded_matches = (excluded_labels == labels[:, None]).sum(axis=1)
+        n_matches = self._class_sizes[labels] - n_excluded_matches
+        of_match, of_other = problem.game_without(excluded.shape[1]).added(n_matches)
+        constants = np.empty((len(labels), 2))
+        constants[:, 0] = of_match
+        constants[:, 1] = of_other
+        return constants
+
+    def _add_one_by_one(
         self, sums: Leaf, block: QuantisedKeys, start: int, excluded: IntMatrix32, request: Request
     ) -> None:
-        """Query by query, where sums alone are not enough."""
+        """Add a block query by query, where sums alone are not enough."""
         for q in range(len(block.qkeys)):
-            values, weight = (
-                np.zeros(self._problem.n_train),
-                float(self._problem.weights[start + q]),
+            query = start + q
+            weight = float(self._problem.weights[query])
+            values = np.zeros(self._problem.n_train)
+            error = self._add_values(
+                block.some(q, q + 1), query, excluded[q : q + 1], np.ones(1), values
             )
-            error = self._value(
-                block.some(q, q + 1), start + q, excluded[q : q + 1], np.ones(1), values
-            )
-            request.add(sums, start + q, weight, values, self._classes.positions)
+            request.add(sums, query, weight, values, self._classes.positions)
             if error is not None:
                 sums.widen(weight * float(error[0]))
 
     @staticmethod
     def memory(n_train: int, *, by_product: bool) -> Memory:
-        """Bytes of one evaluator: scratch, rank weights, sums in the order of the classes; per
-        query its exact keys.
-        """
-        thread = (
-            int(native.call("classify_scratch", n_train, n_cells(n_train)))
-            + (2 + 1 + 1) * 8 * n_train
-            + 2**12
-        )
+        """Bytes of one evaluator: scratch, three sequences and sums; per query its keys."""
+        scratch = int(native.call("classify_scratch", n_train, n_cells(n_train)))
+        sequences = 3 * 8 * n_train
+        sums = 8 * n_train
+        qkeys = 4 * n_train
+        # Exact keys, and what quantising them takes.
+        exact_keys = (8 + 8 + 8 + 1) * n_train
         return Memory(
-            per_thread=thread, per_query=(4 if by_product else 4 + 8 + 8 + 8 + 1) * n_train
+            per_thread=scratch + sequences + sums + 2**12,
+            per_query=qkeys if by_product else qkeys + exact_keys,
         )
-
-
-def _sequences(game: ClassificationGame) -> tuple[FloatVector, FloatVector, FloatVector, int]:
-    """Worth, loss and the sums of worth by rank, as the kernel counts ranks: from 1, 0 is "before
-    the first".
-    """
-    worth, loss = game.weights.worth, game.weights.loss
-    read = np.r_[worth[:1], worth, 0.0]  # the last one is not used
-    return read, np.r_[0.0, loss], np.r_[0.0, np.cumsum(worth)], int(loss.argmax())
 
 
 def n_cells(n_train: int) -> int:
     """Cells of a query, at most: between a quarter and an eighth of the points, within limits."""
-    return min(MOST_CELLS, max(LEAST_CELLS, 1 << (n_train // 8).bit_length()))
+    return min(MAX_CELLS, max(MIN_CELLS, 1 << (n_train // 8).bit_length()))
 
 
 class ClassOrder:
-    """Training points in the order of their classes: `order[i]` is the row at position i,
-    `positions` the inverse.
+    """Training points in the order of their classes.
+
+    Attributes
+    ----------
+    counts : array of shape (C,)
+        Points of each class.
+    starts : array of shape (C + 1,)
+        Class c has the positions starts[c] .. starts[c + 1] - 1.
+    order : array of shape (N,)
+        The row at each position.
+    positions : array of shape (N,)
+        The position of each row.
     """
 
     def __init__(self, codes: npt.NDArray[Any]) -> None:
         self.counts = np.bincount(codes)
         self.starts = np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
-        small = (
-            codes.astype(np.uint16) if len(self.counts) <= 2**16 else codes
-        )  # which are sorted by counting
-        self.order = np.argsort(small, kind="stable").astype(np.int32)
+        # numpy sorts numbers of 16 bits by counting.
+        sortable = codes.astype(np.uint16) if len(self.counts) <= 2**16 else codes
+        self.order = np.argsort(sortable, kind="stable").astype(np.int32)
         self.positions = np.empty(len(codes), dtype=np.int32)
         self.positions[self.order] = np.arange(len(codes), dtype=np.int32)
 

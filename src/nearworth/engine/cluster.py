@@ -25,6 +25,7 @@ import numpy as np
 
 from nearworth._common.files import atomic_write
 from nearworth.engine.classify import SharedTraining
+from nearworth.engine.evaluators import evaluators_of
 from nearworth.engine.plan import Method, make_plan
 from nearworth.engine.problem import GEOMETRY, PRECOMPUTED, Problem, TrainingSet
 from nearworth.engine.run import Request, Span, run_steps
@@ -157,7 +158,7 @@ def cut(problem: Problem, span: Span, workers: int) -> Iterator[tuple[Span, dict
                 points["queries"] = np.array(
                     points["queries"]
                 )  # a memory map would be sent as a whole
-            points["groups"] = None if problem.groups is None else problem.groups.some(slice(a, b))
+            points["groups"] = None if problem.groups is None else problem.groups.subset(slice(a, b))
         yield part, points
 
 
@@ -174,7 +175,7 @@ def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     problem, shared = _prepared(job)
     problem = replace(problem, rule=job.method.rule, **points)
     plan = make_plan(problem.training, job.parameters, job.method, span.n_points)
-    evaluators = job.method.evaluators(problem, plan, shared=shared)
+    evaluators = evaluators_of(job.method, problem, plan, shared=shared)
     request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial()
     deque(run_steps(problem, plan.threads, request, evaluators, sums, span), maxlen=0)
     return sums

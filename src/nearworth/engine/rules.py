@@ -1,10 +1,10 @@
-"""Other games of rows than that of all rows by rank, and that one without compiled code.
+"""Other games of rows than that of all rows by rank.
 
-Votes weighed by distance are not normalised: matches become real gains. Where some rows are always
-there (see games/owner_game.py), a query needs the rows that are not beyond its K-th nearest owned
-one. Where every row within a radius votes, rows beyond it are null players, and the n within are
-those of the soft utility with K = N = n: counts decide, no rank. Where only near rows count, those
-of large Euclidean sets come from one matrix product.
+Votes weighted by distance are not normalised: matches become real gains (`RankRule`, reference.py).
+Where some rows are always there (games/owner_game.py), a query needs the rows that are not beyond
+its K-th nearest owned one. Where every row within a radius votes, rows beyond it are null players,
+and the n within are those of the soft utility with K = N = n: counts decide, no rank. Where only
+near rows count, those of large Euclidean sets come from one matrix product.
 """
 
 from __future__ import annotations
@@ -19,13 +19,20 @@ import numpy as np
 
 from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, IntVector32
+from nearworth._common.types import (
+    BoolVector,
+    FloatMatrix,
+    FloatVector,
+    IntMatrix32,
+    IntVector,
+    IntVector32,
+)
 from nearworth.engine.classify import SharedTraining
+from nearworth.engine.interruption import interruptible_batch
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import Presence, classification_correction
 from nearworth.games.owner_game import OwnedGame
-from nearworth.games.ties import TieBlocks
 from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import EuclideanKeys, Keys, Vicinity
 from nearworth.neighbors.quantised import MARGIN, TOP, Products, QuantisedKeys
@@ -35,17 +42,26 @@ from nearworth.results.sums import Leaf
 if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
-SOME = 2048  # owned rows that tell how far near ones are, about
+# A sample of about so many owned rows bounds how far the rows that count are.
+N_SAMPLED_OWNED = 2048
 
 
 class Rule:
-    """A game for `Method`, which prints it, asks it for evaluators and sends it to workers."""
+    """A game for `Method`, which prints it, asks it for evaluators and sends it to workers.
 
-    n_values: int | None = None  # how many players there are; None: the training rows
-    is_local: ClassVar[bool] = False  # whether there are `limits`
-    is_exact: ClassVar[bool] = (
-        True  # else values are unbiased estimates, and standard errors say how good
-    )
+    Attributes
+    ----------
+    n_values : int or None
+        How many players there are. None: the training rows.
+    is_local : bool
+        Whether only near rows count, so that there are `limits`.
+    is_exact : bool
+        False: values are unbiased estimates, and standard errors include their error.
+    """
+
+    n_values: int | None = None
+    is_local: ClassVar[bool] = False
+    is_exact: ClassVar[bool] = True
 
     def identity(self) -> dict[str, Any]:
         """What must be equal where sums are combined, beside the parameters."""
@@ -58,42 +74,56 @@ class Rule:
     def values(
         self, problem: Problem, query: int, rows: IntVector, keys: FloatVector
     ) -> tuple[Any, FloatVector]:
-        """Some players and their values; others have 0. From rows that count, not beyond the limit,
-        and exact keys.
+        """Values of one query.
+
+        Parameters
+        ----------
+        rows : array of shape (n,)
+            The training rows that take part, not beyond the limit if the rule is local.
+        keys : array of shape (n,)
+            Their exact keys.
+
+        Returns
+        -------
+        players : array of shape (m,) or slice
+            All other players have the value 0.
+        values : array of shape (m,)
         """
         raise NotImplementedError
 
     def limits(self, problem: Problem, block: QuantisedKeys) -> tuple[IntVector32, IntVector32]:
-        """For each query: rows with qkeys below the first surely count, with qkeys above the second
-        they do not.
+        """Which rows count for each query, as far as qkeys show it: two arrays of shape (Q,).
 
-        Exact keys of the former are not computed, and are passed as 0. Qkeys that are not usable
-        are all between.
+        Rows with qkeys below the first are sure to count: their exact keys are not computed, and
+        are passed as 0. Rows with qkeys above the second do not count. Where qkeys are not usable,
+        all rows are between both.
         """
         raise NotImplementedError
 
     def evaluators(
         self, problem: Problem, plan: Plan, shared: SharedTraining | None
     ) -> Callable[[], Evaluator]:
-        products, evaluator = (
-            None,
-            RadiusEvaluator if isinstance(self, RadiusRule) else RuleEvaluator,
-        )
-        keys = self.keys(problem)
-        if (
-            self.is_local
-            and plan.products
-            and isinstance(keys, EuclideanKeys)
-            and native.available()
-        ):
-            is_shared = shared is not None and keys is problem.keys
-            products = (shared.products if shared and is_shared else None) or keys.products(
-                single=True
-            )
+        """A function that makes an evaluator, which each thread calls once."""
+        evaluator = RadiusEvaluator if isinstance(self, RadiusRule) else RuleEvaluator
+        products = self._products(problem, plan, shared)
         single = products is not None and plan.single and products.single_precision
         return lambda: evaluator(problem, plan.batch, self, products, single=single)
 
+    def _products(
+        self, problem: Problem, plan: Plan, shared: SharedTraining | None
+    ) -> Products | None:
+        """What makes keys by matrix products, where these pay and only near rows count."""
+        keys = self.keys(problem)
+        if not (self.is_local and plan.products and native.available()):
+            return None
+        if not isinstance(keys, EuclideanKeys):
+            return None
+        if shared is not None and shared.products is not None and keys is problem.keys:
+            return shared.products
+        return keys.products(single=True)
+
     def memory(self, n_train: int, *, by_product: bool) -> Memory:  # noqa: ARG002
+        """Bytes of one evaluator."""
         return Memory(per_thread=16 * 8 * n_train, per_query=(8 + 8) * n_train)
 
 
@@ -113,80 +143,93 @@ def check_rule(name: str, parameters: Mapping[str, Any], *absent: str) -> None:
 
 
 class RuleEvaluator:
-    """Values by a rule; see Evaluator in run.py."""
+    """Values by a rule, query by query; see Evaluator in run.py. One per thread."""
 
     def __init__(
         self, problem: Problem, batch: int, rule: Rule, products: Products | None, *, single: bool
     ) -> None:
-        self._problem, self._batch, self._rule, self._products, self._single = (
-            problem,
-            batch,
-            rule,
-            products,
-            single,
-        )
+        self._problem = problem
+        self._batch = batch
+        self._rule = rule
+        self._products = products
+        self._single = single
         self._keys = rule.keys(problem)
-        self._every: Any = np.arange(problem.n_train, dtype=np.int32)
-        self._rows, self._labels = np.empty_like(self._every), problem.labels.astype(np.int32)
-        block = (0 if products is None else batch, problem.n_train)
-        self._qkeys, self._marks = np.empty(block, dtype=np.int32), np.empty(block, dtype=np.uint8)
+        self._all_rows: IntVector32 = np.arange(problem.n_train, dtype=np.int32)
+        block_size = 0 if products is None else batch
+        self._qkeys = np.empty((block_size, problem.n_train), dtype=np.int32)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         problem = self._problem
-        for query, rows, keys in self._near(start, stop):
-            there = ~np.isin(rows, problem.excluded(query))
-            rows, keys = rows[there], keys[there]
+        weights = problem.weights
+        for query, near_rows, near_keys in self._near_rows(start, stop):
+            takes_part = ~np.isin(near_rows, problem.excluded(query))
+            rows = near_rows[takes_part]
+            keys = near_keys[takes_part]
             if request.nearest is not None:
                 request.nearest.keep(query, rows, keys)
             players, values = self._rule.values(problem, query, rows, keys)
             if request.needs_every_value:
-                every = np.zeros(self._rule.n_values or problem.n_train)
-                every[players] = values
-                request.add(leaf, query, float(problem.weights[query]), every)
+                all_values = np.zeros(self._rule.n_values or problem.n_train)
+                all_values[players] = values
+                request.add(leaf, query, float(weights[query]), all_values)
             else:
-                leaf.total[players] += problem.weights[query] * values
-                leaf.count(problem.weights[query : query + 1])
+                leaf.total[players] += weights[query] * values
+                leaf.count(weights[query : query + 1])
             yield 1
 
-    def _near(self, start: int, stop: int) -> Iterator[tuple[int, IntVector, FloatVector]]:
-        """For each query the rows that may count, and their keys."""
-        problem, every = self._problem, self._every
+    def _near_rows(self, start: int, stop: int) -> Iterator[tuple[int, IntVector, FloatVector]]:
+        """Each query, the rows that may count for it, and their keys."""
         if self._products is None:
-            step = problem.interruptible(self._batch)
-            for a in range(start, stop, step):
-                for query, keys in enumerate(
-                    self._keys(problem.queries[a : min(a + step, stop)]), start=a
-                ):
-                    yield query, every, keys
+            yield from self._all_by_exact_keys(start, stop)
             return
         assert isinstance(self._keys, EuclideanKeys)
         for first, block in self._blocks(start, stop):
-            sure, possible = self._rule.limits(problem, block)
+            sure, possible = self._rule.limits(self._problem, block)
             for q, qkeys in enumerate(block.qkeys):
+                query = first + q
                 rows = np.flatnonzero(qkeys <= possible[q])
-                query, open_rows, keys = first + q, qkeys[rows] >= sure[q], np.zeros(len(rows))
-                keys[open_rows] = self._keys.listed(
-                    problem.queries[query : query + 1], rows[None, open_rows]
-                )[0]
+                is_open = qkeys[rows] >= sure[q]
+                point = self._problem.queries[query : query + 1]
+                keys = np.zeros(len(rows))
+                keys[is_open] = self._keys.listed(point, rows[None, is_open])[0]
                 yield query, rows, keys
 
+    def _all_by_exact_keys(
+        self, start: int, stop: int
+    ) -> Iterator[tuple[int, IntVector, FloatVector]]:
+        """Each query, all rows, and their keys."""
+        queries = self._problem.queries
+        step = interruptible_batch(self._problem, self._batch)
+        all_rows: Any = self._all_rows
+        for first in range(start, stop, step):
+            block_keys = self._keys(queries[first : min(first + step, stop)])
+            for query, keys in enumerate(block_keys, start=first):
+                yield query, all_rows, keys
+
     def _blocks(self, start: int, stop: int) -> Iterator[tuple[int, QuantisedKeys]]:
-        """Blocks of qkeys, and the number of their first query."""
+        """The number of the first query of each block, and the keys of the block."""
         assert self._products is not None
-        for a in range(start, stop, self._batch):
-            queries = np.ascontiguousarray(
-                self._problem.queries[a : min(a + self._batch, stop)], dtype=np.float64
+        for first in range(start, stop, self._batch):
+            points = self._problem.queries[first : min(first + self._batch, stop)]
+            queries = np.ascontiguousarray(points, dtype=np.float64)
+            block = self._products(
+                queries, self._all_rows, self._all_rows, self._qkeys, single=self._single
             )
-            yield (
-                a,
-                self._products(queries, self._every, self._every, self._qkeys, single=self._single),
-            )
+            yield first, block
 
 
 class RadiusEvaluator(RuleEvaluator):
-    """Sums within a radius, a block of queries at a time: marks and counts, then what a marked row
-    is worth.
+    """Sums within a radius, a block of queries at a time: marks of the rows within it and their
+    counts, then the values of marked rows.
     """
+
+    def __init__(
+        self, problem: Problem, batch: int, rule: Rule, products: Products | None, *, single: bool
+    ) -> None:
+        super().__init__(problem, batch, rule, products, single=single)
+        self._labels = problem.labels.astype(np.int32)
+        self._marks = np.empty(self._qkeys.shape, dtype=np.uint8)
+        self._open_rows = np.empty_like(self._all_rows)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         if self._products is None or request.needs_every_value or request.nearest is not None:
@@ -195,88 +238,65 @@ class RadiusEvaluator(RuleEvaluator):
         for first, block in self._blocks(start, stop):
             end = first + len(block.qkeys)
             for a, b, excluded in self._problem.runs(first, end):
-                self._add_votes(
-                    leaf, block.some(a - first, b - first), slice(a, b), excluded.astype(np.int32)
-                )
+                run = block.some(a - first, b - first)
+                self._add_votes(leaf, run, slice(a, b), excluded.astype(np.int32))
             yield end - first
 
-    def _add_votes(self, leaf: Leaf, block: QuantisedKeys, part: slice, excluded: Any) -> None:
+    def _add_votes(
+        self, leaf: Leaf, block: QuantisedKeys, run: slice, excluded: IntMatrix32
+    ) -> None:
+        """Add a run of queries, each with as many `excluded` rows, shape (Q, n_excluded)."""
         problem, rule = self._problem, self._rule
         assert isinstance(rule, RadiusRule)
-        of_query = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
-        marks, counts = self._marks[: len(of_query)], np.empty((len(of_query), 2), dtype=np.int64)
+        query_labels = np.ascontiguousarray(problem.query_labels[run], dtype=np.int32)
+        n_queries = len(query_labels)
+        marks = self._marks[:n_queries]
+        counts = np.empty((n_queries, 2), dtype=np.int64)
+        sure, possible = rule.limits(problem, block)
+        queries, points, given, ask = block.source
         native.call(
             "mark_votes",
-            block.qkeys,
-            *rule.limits(problem, block),
-            excluded,
-            self._labels,
-            of_query,
-            *block.source,
-            rule.vicinity(problem).largest,
-            self._rows,
-            np.empty(problem.n_train),
-            marks,
-            counts,
+            qkeys=block.qkeys,
+            sure=sure,
+            possible=possible,
+            excluded=excluded,
+            labels=self._labels,
+            of_query=query_labels,
+            queries=queries,
+            points=points,
+            given=given,
+            ask=ask,
+            largest=rule.vicinity(problem).largest,
+            near=self._open_rows,
+            exact=np.empty(problem.n_train),
+            marks=marks,
+            counts=counts,
         )
-        worth = np.array(
-            [rule.worth(problem, part.start + q, *both) for q, both in enumerate(counts.tolist())]
-        )
-        native.call("add_votes", marks, worth * problem.weights[part, None], leaf.total)
-        leaf.count(problem.weights[part])
+        worth = np.empty((n_queries, 2))
+        for q, (n_votes, n_matches) in enumerate(counts.tolist()):
+            worth[q] = rule.worth(problem, run.start + q, n_votes, n_matches)
+        native.call("add_votes", marks, worth * problem.weights[run, None], leaf.total)
+        leaf.count(problem.weights[run])
 
 
 def by_rank(
     problem: Problem, rows: IntVector, keys: FloatVector
 ) -> tuple[IntVector, FloatMatrix, BoolVector]:
-    """Rows by rank, their keys, and where blocks of ties begin."""
+    """Rows by rank, shape (n,), their keys and where blocks of ties begin, shape (1, n)."""
     order = np.argsort(keys, kind="stable")
     ranked = Neighbours(rows[None, order], keys[None, order])
     return ranked.rows[0], ranked.keys, ranked.starts(problem.ties)
 
 
-@dataclass(frozen=True)
-class RankRule(Rule):
-    """All rows by rank. With `weights` f, a vote counts f(distance); "distance" is 1 / (1 +
-    distance).
-    """
-
-    weights: Any = None
-
-    def __str__(self) -> str:
-        return "all neighbours ranked; votes weighed by distance"
-
-    def values(
-        self, problem: Problem, query: int, rows: IntVector, keys: FloatVector
-    ) -> tuple[Any, FloatVector]:
-        ranked, keys_by_rank, first = by_rank(problem, rows, keys)
-        labels, label, ties = (
-            problem.labels[None, ranked],
-            problem.query_labels[query : query + 1],
-            TieBlocks(first),
-        )
-        game = problem.game_without(problem.n_train - len(rows))
-        if self.weights is None:
-            return ranked, game.values(labels, label, ties)[0]
-        distances = problem.keys.as_distances(keys_by_rank, problem.queries[query : query + 1])
-        gains = np.where(labels == label, self._weigh(distances[0]), 0.0)
-        return ranked, game.gain_values(gains, ties)[0]
-
-    def _weigh(self, distances: FloatVector) -> FloatVector:
-        if isinstance(self.weights, str):
-            return 1.0 / (1.0 + distances)
-        weights = np.asarray(self.weights(distances), dtype=np.float64)
-        if weights.shape != distances.shape or not np.isfinite(weights).all():
-            raise ValueError(
-                "weights must give one finite number for each distance of an array; it does not."
-            )
-        return weights
-
-
 @dataclass(frozen=True, eq=False)
 class OwnedRule(Rule):
-    """The rows that are always there, as a mask of the training rows; the others are the
-    players.
+    """Candidates given rows that are always there.
+
+    Attributes
+    ----------
+    owned : array of shape (N,)
+        Which training rows are always there. The others are the players.
+    game : OwnedGame
     """
 
     owned: BoolVector
@@ -284,7 +304,9 @@ class OwnedRule(Rule):
 
     @classmethod
     def of(cls, owned: Any, problem: Problem) -> OwnedRule:
-        mask, parameters = np.asarray(owned), problem.parameters
+        """The rule for a mask and a problem that are checked here."""
+        parameters = problem.parameters
+        mask = np.asarray(owned)
         if mask.dtype != bool or mask.shape != (problem.n_train,):
             raise ValueError(
                 f"owned must be a mask, True or False for each of the {problem.n_train} training"
@@ -295,25 +317,31 @@ class OwnedRule(Rule):
                 "owned: all training rows are owned, so that no candidate is left to value."
             )
         check_rule("owned", parameters, "n_candidates", "max_error", "radius", "weights")
-        problem.training.game(
-            parameters, int((~mask).sum())
-        )  # refuses coalitions larger than all candidates
+        n_owned = int(mask.sum())
+        n_candidates = len(mask) - n_owned
+        # This refuses coalitions larger than all candidates.
+        problem.training.game(parameters, n_candidates)
         if problem.leave_one_out or problem.groups is not None:
             raise ValueError("owned needs X_val and y_val, and no groups.")
-        n_classes = problem.training.n_classes(parameters["n_classes"])
-        about = {name: parameters[name] for name in ("n_neighbors", "utility", "semivalue")}
-        return cls(
-            mask, OwnedGame(int((~mask).sum()), int(mask.sum()), n_classes=n_classes, **about)
+        game = OwnedGame(
+            n_candidates,
+            n_owned,
+            n_classes=problem.training.n_classes(parameters["n_classes"]),
+            n_neighbors=parameters["n_neighbors"],
+            utility=parameters["utility"],
+            semivalue=parameters["semivalue"],
         )
+        return cls(mask, game)
 
     def identity(self) -> dict[str, Any]:
         return {"owned": fingerprint(self.owned)}
 
     def __str__(self) -> str:
-        count = int(self.owned.sum())
+        n_owned = int(self.owned.sum())
+        n_candidates = len(self.owned) - n_owned
         return (
-            f"{len(self.owned) - count:,} candidates given {count:,} owned rows: the K nearest of"
-            " these decide"
+            f"{n_candidates:,} candidates given {n_owned:,} owned rows: the K nearest of these"
+            " decide"
         )
 
     @cached_property
@@ -326,37 +354,47 @@ class OwnedRule(Rule):
         label = problem.query_labels[query]
         if self.is_local:
             k = self.game.n_neighbors - 1
-            near = keys <= np.partition(keys[self.owned[rows]], k)[k]
-            rows, keys = rows[near], keys[near]
-        ranked, _, first = by_rank(problem, rows, keys)
-        matches = problem.labels[ranked] == label
-        values = self.game.values(self.owned[ranked], matches.astype(np.float64), first[0])
-        if not self.is_local:  # any candidate may be in a small coalition, however far it is
-            candidates = ~self.owned[ranked]
-            added = self.game.added(
-                int((matches & candidates).sum()), int((matches & ~candidates).sum())
-            )
-            values[candidates] += np.where(matches[candidates], *added)
+            owned_keys = keys[self.owned[rows]]
+            counts = keys <= np.partition(owned_keys, k)[k]
+            rows, keys = rows[counts], keys[counts]
+        ranked, _, is_first = by_rank(problem, rows, keys)
+        is_owned = self.owned[ranked]
+        is_match = problem.labels[ranked] == label
+        values = self.game.values(is_owned, is_match.astype(np.float64), is_first[0])
+        if not self.is_local:
+            # Any candidate may be in a small coalition, however far it is.
+            is_candidate = ~is_owned
+            n_matching_candidates = int((is_match & is_candidate).sum())
+            n_matching_owned = int((is_match & is_owned).sum())
+            of_match, of_other = self.game.added(n_matching_candidates, n_matching_owned)
+            values[is_candidate] += np.where(is_match[is_candidate], of_match, of_other)
         return ranked, values
 
     def limits(self, problem: Problem, block: QuantisedKeys) -> tuple[IntVector32, IntVector32]:  # noqa: ARG002
         k = self.game.n_neighbors - 1
-        near = np.partition(block.qkeys[:, self._some_owned], k)[:, k] + block.tolerance
-        return np.zeros_like(near), np.where(block.usable, near, TOP)
+        owned_qkeys = block.qkeys[:, self._sampled_owned]
+        limit = np.partition(owned_qkeys, k)[:, k] + block.tolerance
+        return np.zeros_like(limit), np.where(block.usable, limit, TOP)
 
     @cached_property
-    def _some_owned(self) -> IntVector:
-        """A sample: its K-th nearest is at least as far as the K-th nearest of all, so it serves as
-        a bound.
-        """
+    def _sampled_owned(self) -> IntVector:
+        """Some of the owned rows: their K-th nearest is at least as far as the K-th of all."""
         rows = np.flatnonzero(self.owned)
-        return rows[:: max(1, len(rows) // max(SOME, self.game.n_neighbors))]
+        step = max(1, len(rows) // max(N_SAMPLED_OWNED, self.game.n_neighbors))
+        return rows[::step]
 
 
 @dataclass(frozen=True)
 class RadiusRule(Rule):
-    """Every row within the radius votes. With `noise`, both counts of a query have normal noise of
-    that deviation.
+    """Every row within the radius votes.
+
+    Attributes
+    ----------
+    radius : float
+    noise : float
+        The standard deviation of normal noise that is added to both counts of a query; 0: none.
+    seed : int
+        Of the noise.
     """
 
     radius: float
@@ -368,14 +406,17 @@ class RadiusRule(Rule):
         return {"noise": self.noise} if self.noise else {}
 
     def __str__(self) -> str:
-        private = (
-            f"; normal noise with a deviation of {self.noise:.4g} on both counts of each query"
-        )
-        return f"every row within {self.radius:g} votes; no ranks{private * bool(self.noise)}"
+        text = f"every row within {self.radius:g} votes; no ranks"
+        if self.noise:
+            text += (
+                f"; normal noise with a deviation of {self.noise:.4g} on both counts of each query"
+            )
+        return text
 
     def vicinity(self, problem: Problem) -> Vicinity:
-        """What is within the radius. A row's own key decides, which no other training row
-        changes.
+        """What is within the radius: keys, and the largest one that is.
+
+        A row's own key decides, which no other training row changes.
         """
         return problem.keys.within(self.radius)
 
@@ -386,8 +427,9 @@ class RadiusRule(Rule):
         self, problem: Problem, query: int, rows: IntVector, keys: FloatVector
     ) -> tuple[Any, FloatVector]:
         rows = rows[keys <= self.vicinity(problem).largest]
-        matches = problem.labels[rows] == problem.query_labels[query]
-        return rows, np.where(matches, *self.worth(problem, query, len(rows), int(matches.sum())))
+        is_match = problem.labels[rows] == problem.query_labels[query]
+        of_match, of_other = self.worth(problem, query, len(rows), int(is_match.sum()))
+        return rows, np.where(is_match, of_match, of_other)
 
     def worth(
         self, problem: Problem, query: int, n_votes: float, n_matches: float
@@ -395,32 +437,36 @@ class RadiusRule(Rule):
         """Values of a match and of another row, if so many rows vote and so many of them match."""
         if self.noise:
             noise = self.noise * query_generator(self.seed, problem, query).normal(size=2)
-            n_votes, n_matches = n_votes + float(noise[0]), round(n_matches + float(noise[1]))
-        n, presence = max(1, round(n_votes)), Presence.of(problem.parameters["semivalue"])
+            n_votes = n_votes + float(noise[0])
+            n_matches = round(n_matches + float(noise[1]))
+        n = max(1, round(n_votes))
+        presence = Presence.of(problem.parameters["semivalue"])
         added = classification_correction(presence, n, n)
         empty = added.empty / problem.training.n_classes(problem.parameters["n_classes"])
-        # What a row knows of the others is how many of them match.
-        of_match, of_other = (
-            added.other * min(max(n_matches - own, 0.0), n - 1.0) - empty for own in (1, 0)
-        )
-        return of_match + (added.own + presence.mass / n), of_other
+
+        # Of n - 1 other rows, one less matches if the row itself is a match. With noise the counts
+        # may contradict each other.
+        others_of_match = min(max(n_matches - 1, 0.0), n - 1.0)
+        others_of_other = min(max(n_matches, 0.0), n - 1.0)
+        of_match = added.other * others_of_match - empty + (added.own + presence.mass / n)
+        of_other = added.other * others_of_other - empty
+        return of_match, of_other
 
     def limits(self, problem: Problem, block: QuantisedKeys) -> tuple[IntVector32, IntVector32]:
         assert block.scale is not None
-        square = (
-            self.radius
-            if problem.parameters["metric"] == "sqeuclidean"
-            else self.radius * self.radius
-        )
+        square = self.radius
+        if problem.parameters["metric"] != "sqeuclidean":
+            square = self.radius * self.radius
         edge = np.minimum(MARGIN + square * block.scale, 2 * TOP)
         tolerance = np.where(block.usable, block.tolerance, np.inf)
-        low, high = np.ceil(edge - tolerance - 1.0), np.floor(edge + tolerance)
-        return np.clip(low, 0, TOP).astype(np.int32), np.clip(high, 0, TOP).astype(np.int32)
+        sure = np.ceil(edge - tolerance - 1.0)
+        possible = np.floor(edge + tolerance)
+        return np.clip(sure, 0, TOP).astype(np.int32), np.clip(possible, 0, TOP).astype(np.int32)
 
 
 def privacy_noise(privacy: tuple[float, float], n_val: int) -> float:
-    """Deviation of the noise on counts that makes a run (epsilon, delta)-private towards any one
-    other row.
+    """The standard deviation of the noise on counts that makes a run (epsilon, delta)-private
+    towards any one other row.
     """
     try:
         from dp_accounting import GaussianDpEvent, calibrate_dp_mechanism
@@ -429,25 +475,24 @@ def privacy_noise(privacy: tuple[float, float], n_val: int) -> float:
         raise ImportError(
             "privacy needs dp-accounting: pip install 'nearworth[privacy]'."
         ) from error
-    # Such a row changes both counts of every validation point by one at most, all together by
-    # sqrt(2 n_val).
-    return float(calibrate_dp_mechanism(PLDAccountant, GaussianDpEvent, *privacy)) * float(
-        np.sqrt(2 * n_val)
-    )
+    epsilon, delta = privacy
+    multiplier = float(calibrate_dp_mechanism(PLDAccountant, GaussianDpEvent, epsilon, delta))
+    # Such a row changes both counts of every validation point by one at most: together, a vector of
+    # length sqrt(2 n_val) at most.
+    sensitivity = float(np.sqrt(2 * n_val))
+    return multiplier * sensitivity
 
 
 def query_generator(seed: int, problem: Problem, query: int) -> np.random.Generator:
-    """Of a validation point, by its position in the whole run and its content, whatever part of the
-    run values it.
+    """The random numbers of a validation point, whatever part of the run values it.
 
-    Equal points at two positions need numbers of their own, because the standard error takes them
-    for independent. Different points at one position need them too: equal noise in two runs would
-    cancel in their difference.
+    They depend on its position in the whole run and on its content. Equal points at two positions
+    need numbers of their own, because the standard error takes them for independent. Different
+    points at one position need them too: equal noise in two runs would cancel in their difference.
     """
     point = problem.queries[query : query + 1]
-    content = np.ascontiguousarray(
-        point.toarray() if hasattr(point, "toarray") else point, dtype=np.float64
-    )
+    dense = point.toarray() if hasattr(point, "toarray") else point
+    content = np.ascontiguousarray(dense, dtype=np.float64)
     label = str(problem.query_labels[query]).encode()
     digest = blake2b(content.tobytes() + label).digest()
     return np.random.default_rng([seed, problem.position(query), int.from_bytes(digest, "little")])

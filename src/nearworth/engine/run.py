@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.checkpoint import PROGRESS
+from nearworth.engine.interruption import has_quick_leaves
 from nearworth.engine.problem import Problem
 from nearworth.neighbors.searchers import MISSING, Neighbours
 from nearworth.results.sums import CHUNK, Leaf, Partial
@@ -72,7 +73,7 @@ class Request:
 
 
 class Evaluator(Protocol):
-    """Values of validation points by a method (`Method.evaluators` picks one): all that `run`
+    """Values of validation points by a method (`evaluators_of` picks one): all that `run`
     knows. One per thread.
     """
 
@@ -212,7 +213,7 @@ def run_steps(
             yield from evaluator.add(leaf, *span.points(number), request)
             yield number, leaf
 
-    here = threads == 1 and problem.has_quick_leaves
+    here = threads == 1 and has_quick_leaves(problem)
     limit = one_blas_thread() if problem.keys.uses_blas else nullcontext()
     with (
         limit,

@@ -35,12 +35,15 @@ from nearworth.results.sums import Leaf
 if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
-ENDS = 3  # value, lower end, upper end: the leading axis of every array here
-BLOCK = 1024  # queries put to a searcher at a time: whole leaves
-SAMPLED, CONFIDENCE = (
-    256,
-    0.99,
-)  # queries that are also searched exactly, and how sure the certificate is
+# Value, lower end, upper end: the leading axis of every array of values here.
+N_ENDS = 3
+
+# Queries put to a searcher at a time: whole leaves.
+SEARCH_BLOCK = 1024
+
+# Queries that are also searched exactly, and the probability with which the certificate holds.
+SAMPLE_SIZE = 256
+CONFIDENCE = 0.99
 
 # The nearest training points of the validation points start..stop-1 whose ranks are known: complete
 # blocks of ties.
@@ -49,12 +52,28 @@ Source: TypeAlias = Callable[[int, int], Neighbours]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchReport:
-    """What a searcher found, judged on a random sample of the validation points.
+    """What a searcher found, measured on a random sample of the validation points.
 
-    `incomplete` is how many validation points may lack one of their K* nearest neighbours, at most,
-    with probability CONFIDENCE; sampled ones and those in `failed` (fewer than K* found) were
-    searched exactly, unless on_fail says otherwise. `tuning` is what the searcher reports of its
-    own parameters, predicted recall included.
+    Attributes
+    ----------
+    searcher : str
+        Its name.
+    n_candidates : int
+        K*: the neighbours that were asked for.
+    n_sampled : int
+        Validation points that were also searched exactly.
+    n_complete : int
+        Of these, those for which the searcher found all K* neighbours.
+    recall : float
+        The mean share of the K* neighbours that it found for them.
+    incomplete : int
+        How many validation points may lack one of their K* nearest neighbours, at most, with
+        probability CONFIDENCE. Sampled ones and those in `failed` do not: they were searched
+        exactly, unless on_fail says otherwise.
+    failed : array
+        Validation points for which fewer than K* were found.
+    tuning : object
+        What the searcher reports of its own parameters, predicted recall included.
     """
 
     searcher: str
@@ -77,48 +96,52 @@ class SearchReport:
 def known_ranks(
     problem: Problem, k: int, found: Neighbours, *, by_index: bool = False
 ) -> Neighbours:
-    """The first k found, cut before ties that may go on beyond them, unless these rank and were
-    found by index.
+    """The first k found, cut in front of ties that may go on beyond them.
+
+    With `by_index`, points equally far were found in the order of their rows. Where ties are broken
+    by index, their ranks are then known.
     """
     n_found = found.sizes
     sizes = np.minimum(n_found, k)
-    if problem.ties == "average" or not by_index:
-        # The key of the next point, or of the last one where no next is known.
-        next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
-        sizes = np.where(
-            sizes < problem.game.n_players, (found.keys < next_key[:, None]).sum(axis=1), sizes
-        )
-    return found.first(sizes)
+    if by_index and problem.ties != "average":
+        return found.first(sizes)
+    # The key of the next point, or of the last one where no next is known.
+    next_column = np.where(sizes < n_found, sizes, sizes - 1)
+    next_key = found.keys[np.arange(len(sizes)), next_column]
+    n_nearer = (found.keys < next_key[:, None]).sum(axis=1)
+    return found.first(np.where(sizes < problem.game.n_players, n_nearer, sizes))
 
 
 class ExactSource:
-    """Every distance is computed."""
+    """Nearest points by exact search: every distance is computed."""
 
     def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
-        self._problem, self._k = problem, k
+        self._problem = problem
+        self._k = k
         batch = plan.batch if plan is not None and problem.keys.streamed else None
         self._search = ExactSearch(
             problem.keys, problem.n_train, single=plan is None or plan.single, batch=batch
         )
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        return known_ranks(
-            self._problem, self._k, self.nearest(np.arange(start, stop)), by_index=True
-        )
+        found = self.nearest(np.arange(start, stop))
+        return known_ranks(self._problem, self._k, found, by_index=True)
 
     def nearest(self, queries: IntVector) -> Neighbours:
-        """The nearest of some validation points, and one more, which shows whether others are tied
-        with the last.
-        """
+        """The k nearest of some validation points, and one more."""
         problem = self._problem
+        # The one more shows whether others are tied with the last. With leave_one_out, the query
+        # itself is found too.
         n_searched = min(self._k + 1, problem.game.n_players) + problem.leave_one_out
         found = self._search.nearest(problem.queries[queries], n_searched)
         return found.without(problem.self_rows(queries)) if problem.leave_one_out else found
 
 
 class SearcherSource:
-    """What a searcher finds, in exact order; exact neighbours for a random sample, on which its
-    recall is measured.
+    """Nearest points that a searcher finds, in exact order.
+
+    Its recall is measured on a random sample of the validation points, which get their exact
+    neighbours.
     """
 
     def __init__(
@@ -129,58 +152,64 @@ class SearcherSource:
         rng: np.random.Generator,
         listing: NearestLists | None,
     ) -> None:
-        self._problem, self._searcher, self.k, self._exact = (
-            problem,
-            searcher,
-            k,
-            ExactSource(problem, k),
-        )
+        self._problem = problem
+        self._searcher = searcher
+        self.k = k
+        self._listing = listing  # if given, it records what is found
+        self._exact = ExactSource(problem, k)
         self._n_searched = min(k + 1, problem.game.n_players)
         points = as_points(problem.keys.data)
         self._distances = EuclideanKeys(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
-        self._listing = listing  # gets what is found, if given
-        # Always the same blocks, wherever a run was resumed: an index may round differently in
-        # another batch.
-        self._answers = lru_cache(1)(
-            lambda first: self._ask(np.arange(first, min(first + BLOCK, problem.n_val)))
-        )
-        self._sampled = np.sort(
-            rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False)
-        )
-        self.n_sampled = len(self._sampled)
+
+        # An index may round differently in another batch. So the batches are always the same,
+        # wherever a run was resumed.
+        self._found_in_block = lru_cache(1)(self._search_block)
+
+        n_sampled = min(SAMPLE_SIZE, problem.n_val)
+        self._sampled = np.sort(rng.choice(problem.n_val, n_sampled, replace=False))
+        self.n_sampled = n_sampled
         searcher.fit(points)
         with one_blas_thread():
             queries = np.asarray(problem.queries[self._sampled], dtype=np.float64)
             searcher.prepare(self._n_searched + problem.leave_one_out, queries)
-            self._sample = self._exact.nearest(self._sampled)
-            self._found = self._ask(self._sampled)
-        self._recall = recall_by_distance(self._found.keys[:, :k], self._sample.keys[:, :k])
+            self._exact_sample = self._exact.nearest(self._sampled)
+            self._found_sample = self._search(self._sampled)
+        self._recall = recall_by_distance(
+            self._found_sample.keys[:, :k], self._exact_sample.keys[:, :k]
+        )
         self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        first = start - start % BLOCK
-        found = self._answers(first).part(np.arange(start, stop) - first)
+        first = start - start % SEARCH_BLOCK
+        found = self._found_in_block(first).part(np.arange(start, stop) - first)
         failed = found.sizes < self.k
         self.failed[start:stop] |= failed
+
+        # Sampled queries were searched exactly before.
         a, b = np.searchsorted(self._sampled, (start, stop))
-        sampled = self._sampled[a:b] - start  # these were searched exactly before
-        found.rows[sampled], found.keys[sampled] = self._sample.rows[a:b], self._sample.keys[a:b]
+        sampled = self._sampled[a:b] - start
+        found.rows[sampled] = self._exact_sample.rows[a:b]
+        found.keys[sampled] = self._exact_sample.keys[a:b]
         failed[sampled] = False
+
         if failed.any() and self._searcher.on_fail == "exact":
-            found.rows[failed], found.keys[failed] = self._exact.nearest(
-                start + np.flatnonzero(failed)
-            )
+            exact = self._exact.nearest(start + np.flatnonzero(failed))
+            found.rows[failed] = exact.rows
+            found.keys[failed] = exact.keys
         if self._listing is not None:
             for query, rows, keys in zip(range(start, stop), *found, strict=True):
-                self._listing.keep(query, rows[rows >= 0], keys[rows >= 0])
+                exists = rows >= 0
+                self._listing.keep(query, rows[exists], keys[exists])
         return known_ranks(self._problem, self.k, found)
 
     def report(self) -> SearchReport:
         """What was found so far, and what may be missing."""
-        n_val, n_sampled = self._problem.n_val, self.n_sampled
-        misses, incomplete = n_sampled - self._n_complete, 0
+        n_val = self._problem.n_val
+        n_sampled = self.n_sampled
+        incomplete = 0
         if n_sampled < n_val:  # else all were searched exactly
+            misses = n_sampled - self._n_complete
             share = upper_limit(misses, n_sampled, CONFIDENCE)
             incomplete = min(int(np.ceil(share * n_val)) - misses, n_val - n_sampled)
         return SearchReport(
@@ -195,20 +224,25 @@ class SearcherSource:
         )
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Problem, list[Source]]:
-        """Some of the sampled queries, with their neighbours in the run and those that others like
-        them have there.
+        """Some of the sampled queries, and two sources of their neighbours: those that they have in
+        the run, and those that the searcher alone finds, as for queries that are not sampled.
         """
-        some = np.sort(rng.choice(self.n_sampled, min(size, self.n_sampled), replace=False))
-        exact, found = self._sample.part(some), self._found.part(some)
+        n_chosen = min(size, self.n_sampled)
+        chosen = np.sort(rng.choice(self.n_sampled, n_chosen, replace=False))
+        exact = self._exact_sample.part(chosen)
+        found = self._found_sample.part(chosen)
         if self._searcher.on_fail == "exact":
             failed = found.sizes < self.k
-            found.rows[failed], found.keys[failed] = exact.rows[failed], exact.keys[failed]
-        problem = self._problem.some(self._sampled[some])
+            found.rows[failed] = exact.rows[failed]
+            found.keys[failed] = exact.keys[failed]
+        problem = self._problem.some(self._sampled[chosen])
 
-        def known(each: Neighbours) -> Source:
-            return lambda start, stop: known_ranks(problem, self.k, each.part(slice(start, stop)))
+        def source_of(neighbours: Neighbours) -> Source:
+            return lambda start, stop: known_ranks(
+                problem, self.k, neighbours.part(slice(start, stop))
+            )
 
-        return problem, [known(exact), known(found)]
+        return problem, [source_of(exact), source_of(found)]
 
     def identity(self) -> str:
         """What must be the same before a run can be resumed: the searcher as built, and its recall
@@ -218,16 +252,32 @@ class SearcherSource:
         complete = f"{self._n_complete} of {self.n_sampled} complete"
         return f"{self._searcher.name} {self._searcher.fingerprint()}, {complete}"
 
-    def _ask(self, queries: IntVector) -> Neighbours:
-        problem, excluded = self._problem, queries if self._problem.leave_one_out else None
+    def _search_block(self, first: int) -> Neighbours:
+        return self._search(np.arange(first, min(first + SEARCH_BLOCK, self._problem.n_val)))
+
+    def _search(self, queries: IntVector) -> Neighbours:
+        """What the searcher finds for some validation points, and one neighbour more than k."""
+        problem = self._problem
+        excluded = queries if problem.leave_one_out else None
         points = problem.queries[queries]
         with one_blas_thread():
             return ask(self._searcher, self._distances, queries, points, self._n_searched, excluded)
 
 
 class QueryValues(NamedTuple):
-    """Values of one query: of its near points (3, k), and of any far point that matches or does not
-    (3,).
+    """Values of one query.
+
+    Attributes
+    ----------
+    query : int
+        Its number.
+    label : int
+    near_rows : array of shape (k,)
+        The points that are ranked.
+    near : array of shape (3, k)
+        Their values.
+    match, other : arrays of shape (3,)
+        The value of any far point that matches, and of any other.
     """
 
     query: int
@@ -238,7 +288,7 @@ class QueryValues(NamedTuple):
     other: FloatVector
 
     def far(self, labels: IntVector) -> FloatMatrix:
-        """What points with these labels are worth if they are far, (3, len(labels))."""
+        """Values of far points with these labels, shape (3, len(labels))."""
         return np.where(labels == self.label, self.match[:, None], self.other[:, None])
 
 
@@ -247,7 +297,8 @@ class TruncatedEvaluator:
 
     def __init__(self, problem: Problem, source: Source, tail: Tail) -> None:
         assert isinstance(problem.game, ClassificationGame)
-        self._problem, self._source = problem, source
+        self._problem = problem
+        self._source = source
         self._game = TruncatedClassification(problem.game, tail)
         self._class_sizes = np.bincount(problem.labels)
 
@@ -255,21 +306,18 @@ class TruncatedEvaluator:
         """See Evaluator. Far points cost time only if single values, groups or standard errors are
         wanted.
         """
-        weights, rows = self._problem.weights, list(self._rows(start, stop))
+        weights = self._problem.weights
+        queries = list(self._query_values(start, stop))
         if request.excess is not None:
-            request.excess[:, start:stop] = self._excess(rows)
+            request.excess[:, start:stop] = self._excess(queries)
         if request.needs_every_value:
-            for row in rows:
-                values: FloatVector = row.far(self._problem.labels)[0]
-                values[row.near_rows] = row.near[0]
-                if self._problem.leave_one_out:
-                    values[self._problem.self_rows(row.query)] = 0.0
-                request.add(leaf, row.query, float(weights[row.query]), values)
+            for query in queries:
+                request.add(leaf, query.query, float(weights[query.query]), self._all_values(query))
                 yield 0
         else:
             leaf.count(weights[start:stop])
         if request.groups is None:
-            self._add_sums(rows, leaf)
+            self._add_sums(queries, leaf)
         yield stop - start
 
     @staticmethod
@@ -282,53 +330,67 @@ class TruncatedEvaluator:
             return Memory(per_thread=thread + search_bytes(n_train))
         return Memory(per_thread=thread + 24 * n_train, per_query=20 * n_train)
 
-    def _rows(self, start: int, stop: int) -> Iterator[QueryValues]:
-        """Queries with equally many near points are valued together."""
+    def _query_values(self, start: int, stop: int) -> Iterator[QueryValues]:
+        """Values of each query; those with equally many near points are computed together."""
         found = self._source(start, stop)
         sizes = found.sizes.tolist()
-        for size, group in groupby(range(start, stop), key=lambda query: sizes[query - start]):
-            queries = list(group)
-            part = slice(queries[0] - start, queries[-1] - start + 1)
-            yield from self._valued(
-                queries, Neighbours(found.rows[part, :size], found.keys[part, :size])
-            )
+        for size, run in groupby(range(start, stop), key=lambda query: sizes[query - start]):
+            queries = list(run)
+            columns = slice(queries[0] - start, queries[-1] - start + 1)
+            near = Neighbours(found.rows[columns, :size], found.keys[columns, :size])
+            yield from self._values_of_run(queries, near)
 
-    def _valued(self, queries: list[int], near: Neighbours) -> Iterator[QueryValues]:
+    def _values_of_run(self, queries: list[int], near: Neighbours) -> Iterator[QueryValues]:
+        """Values of queries of which each has as many near points as the others."""
         problem = self._problem
         labels = problem.query_labels[queries]
         matches = problem.labels[near.rows] == labels[:, None]
+        # Label -1 matches nothing.
         n_matches = np.where(labels >= 0, self._class_sizes[labels], 0) - problem.leave_one_out
         values = self._game.rows(matches, near.starts(problem.ties), n_matches)
         by_query = (np.moveaxis(array, 1, 0) for array in values)
         yield from map(QueryValues, queries, labels.tolist(), near.rows, *by_query)
 
-    def _add_sums(self, rows: list[QueryValues], leaf: Leaf) -> None:
+    def _all_values(self, query: QueryValues) -> FloatVector:
+        """Values of all training points for one query, shape (N,)."""
+        problem = self._problem
+        values: FloatVector = query.far(problem.labels)[0]
+        values[query.near_rows] = query.near[0]
+        if problem.leave_one_out:
+            values[problem.self_rows(query.query)] = 0.0
+        return values
+
+    def _add_sums(self, queries: list[QueryValues], leaf: Leaf) -> None:
         """Add the values of queries, and both ends, to the sums of a leaf."""
-        problem, labels = self._problem, self._problem.labels
-        # `near` holds what near points have beyond a far point's value; of `far`, column 0 counts
-        # for every point and column c + 1 also for those of class c.
-        near = leaf.arrays.setdefault("near", np.zeros((ENDS, problem.n_train)))
-        far = leaf.arrays.setdefault("far", np.zeros((ENDS, len(self._class_sizes) + 1)))
-        for row in rows:
-            weight = float(problem.weights[row.query])
-            far[:, 0] += weight * row.other
-            if row.label >= 0:
-                far[:, row.label + 1] += weight * (row.match - row.other)
-            near[:, row.near_rows] += weight * (row.near - row.far(labels[row.near_rows]))
+        problem = self._problem
+        labels = problem.labels
+        # `near` holds what near points have beyond a far point's value. Of `far`, column 0 counts
+        # for every point, and column c + 1 also for those of class c.
+        near = leaf.arrays.setdefault("near", np.zeros((N_ENDS, problem.n_train)))
+        far = leaf.arrays.setdefault("far", np.zeros((N_ENDS, len(self._class_sizes) + 1)))
+        for query in queries:
+            weight = float(problem.weights[query.query])
+            far[:, 0] += weight * query.other
+            if query.label >= 0:
+                far[:, query.label + 1] += weight * (query.match - query.other)
+            near[:, query.near_rows] += weight * (query.near - query.far(labels[query.near_rows]))
             if problem.leave_one_out:
-                itself = problem.self_rows(row.query)
-                near[:, itself] -= weight * row.far(labels[[itself]])[:, 0]
+                itself = problem.self_rows(query.query)
+                near[:, itself] -= weight * query.far(labels[[itself]])[:, 0]
         leaf.arrays["sums"] = near + (far[:, :1] + far[:, 1:])[:, labels]
 
-    def _excess(self, rows: list[QueryValues]) -> FloatMatrix:
-        """How much farther each query's ends would be if it knew no rank at all: below and above,
-        (2, queries).
+    def _excess(self, queries: list[QueryValues]) -> FloatMatrix:
+        """How much farther each query's ends would be if no rank were known: below and above,
+        shape (2, Q).
         """
-        labels, excess, nothing = self._problem.labels, [], Neighbours.empty(len(rows), 0)
-        for row, blind in zip(
-            rows, self._valued([row.query for row in rows], nothing), strict=True
-        ):
-            known = np.column_stack([row.near, row.match, row.other])
-            unknown = np.column_stack([blind.far(labels[row.near_rows]), blind.match, blind.other])
-            excess.append([(known[1] - unknown[1]).max(), (unknown[2] - known[2]).max()])
-        return np.maximum(np.array(excess).T, 0.0)
+        labels = self._problem.labels
+        no_neighbours = Neighbours.empty(len(queries), 0)
+        blind_values = self._values_of_run([query.query for query in queries], no_neighbours)
+        excess = np.empty((2, len(queries)))
+        for i, (query, blind) in enumerate(zip(queries, blind_values, strict=True)):
+            known = np.column_stack([query.near, query.match, query.other])
+            blind_near = blind.far(labels[query.near_rows])
+            unknown = np.column_stack([blind_near, blind.match, blind.other])
+            excess[0, i] = (known[1] - unknown[1]).max()
+            excess[1, i] = (unknown[2] - known[2]).max()
+        return np.maximum(excess, 0.0)

@@ -19,6 +19,7 @@ from nearworth._common.types import FloatMatrix, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import checkpointed
+from nearworth.engine.evaluators import evaluators_of
 from nearworth.engine.plan import Method, Plan, choose_method, make_plan
 from nearworth.engine.problem import Problem, budget
 from nearworth.engine.run import NearestLists, Request, Span, progress_report, run, run_steps
@@ -80,7 +81,7 @@ def single_values(
     plan = plan or make_plan(problem.training, problem.parameters, Method(), problem.n_val)
     values = np.empty((problem.n_val, len(rows)))
     request = Request(chosen=rows, contributions=values)
-    run(problem, plan.threads, request, plan.method.evaluators(problem, plan, source))
+    run(problem, plan.threads, request, evaluators_of(plan.method, problem, plan, source))
     return values
 
 
@@ -293,7 +294,7 @@ class _ValuationRun:
         """Add what is still to come, here or on an executor, and say how far it is."""
         problem, options, done = self.problem, self.options, self.problem.n_val - span.n_points
         if options.executor is None:
-            evaluators = self.method.evaluators(problem, self.plan, self.source)
+            evaluators = evaluators_of(self.method, problem, self.plan, self.source)
             steps = run_steps(problem, self.plan.threads, request, evaluators, summed, span)
         else:
             from nearworth.engine.cluster import run_on
@@ -337,7 +338,7 @@ class _ValuationRun:
 
     def _group_moments(self, groups: IntVector) -> Moments:
         """A second run, which sums the values of each group."""
-        evaluators = self.method.evaluators(self.problem, self.plan, self.source)
+        evaluators = evaluators_of(self.method, self.problem, self.plan, self.source)
         return run(
             self.problem, self.plan.threads, Request(spread=True, groups=groups), evaluators
         ).finish()
