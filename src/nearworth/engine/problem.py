@@ -29,9 +29,6 @@ from nearworth.results.sums import CHUNK
 
 PRECOMPUTED = "precomputed"
 
-# The parameters that shape a training set; all others belong to a single run.
-GEOMETRY = ("task", "metric", "metric_params")
-
 NOBODY: IntVector = np.zeros(0, dtype=np.intp)
 
 # Each number of excluded points needs a game of its own, whose weights take time to compute. With
