@@ -1,8 +1,8 @@
 """The same sums on any executor (PEP 3148): processes of this machine, or a cluster.
 
 A shard is an aligned subtree of the sums (see results/sums.py), so that it comes back as one node.
-Any worker can do any shard: what is submitted has the job, which all shards share, and the
-validation points of the shard. A few shards at a time are submitted.
+Any worker can do any shard: with it come the job, which all shards share, and its validation
+points. A few shards at a time are submitted.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from nearworth._common.files import atomic_write
+from nearworth._common.types import FloatVector, IntVector
 from nearworth.engine.classify import SharedTraining
 from nearworth.engine.plan import Method, make_plan
-from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
+from nearworth.engine.problem import PRECOMPUTED, Groups, Problem, TrainingSet
+from nearworth.engine.rules import Rule
 from nearworth.engine.run import Request, Span, run_steps
 from nearworth.inputs.features import Features, fingerprint, is_sparse
 from nearworth.inputs.file_rows import FileRows
@@ -130,6 +133,39 @@ class Job:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """Some leaves, and the validation points that are in them.
+
+    Attributes
+    ----------
+    span : Span
+        The leaves.
+    queries, query_labels, weights, positions, groups
+        Fields of a Problem. With leave_one_out, the first two and `positions` are None, because
+        the prepared problem has them, and the others are those of all validation points.
+    """
+
+    span: Span
+    weights: FloatVector
+    groups: Groups | None
+    queries: Any = None
+    query_labels: npt.NDArray[Any] | None = None
+    positions: IntVector | None = None
+
+    def problem(self, prepared: Problem, rule: Rule | None) -> Problem:
+        """The prepared problem with these validation points."""
+        problem = replace(prepared, weights=self.weights, groups=self.groups, rule=rule)
+        if self.query_labels is None:
+            return problem
+        return replace(
+            problem,
+            queries=self.queries,
+            query_labels=self.query_labels,
+            positions=self.positions,
+        )
+
+
 def run_on(
     executor: Any,
     problem: Problem,
@@ -162,58 +198,56 @@ def run_on(
         stack.callback(cancel)
         while True:
             n_free = MAX_SUBMITTED_PER_WORKER * n_workers - len(submitted)
-            for shard, points in islice(shards, n_free):
-                submitted[pool.submit(work, job, shard, points)] = shard
+            for shard in islice(shards, n_free):
+                submitted[pool.submit(work, job, shard)] = shard.span
             if not submitted:
                 return
             for future in wait(submitted, return_when=FIRST_COMPLETED).done:
-                shard = submitted.pop(future)
+                finished = submitted.pop(future)
                 try:
                     summed.absorb(future.result())
                 except Exception as error:
                     raise RuntimeError(
-                        f"A worker failed on {shard}: {type(error).__name__}: {error} (a checkpoint"
-                        " keeps what is finished)"
+                        f"A worker failed on {finished}: {type(error).__name__}: {error}"
+                        " (a checkpoint keeps what is finished)"
                     ) from error
-                yield shard.n_points
+                yield finished.n_points
 
 
-def cut(problem: Problem, span: Span, n_workers: int) -> Iterator[tuple[Span, dict[str, Any]]]:
-    """The shards of a span: aligned groups of 2^n leaves, several for each worker.
-
-    With each shard comes what the prepared problem lacks, by names of fields of Problem.
-    """
+def cut(problem: Problem, span: Span, n_workers: int) -> Iterator[Shard]:
+    """The shards of a span: aligned groups of 2^n leaves, several for each worker."""
     leaves_per_shard = max(1, len(span.leaves) // (SHARDS_PER_WORKER * n_workers))
     level = leaves_per_shard.bit_length() - 1
     for _, leaves in groupby(span.leaves, key=lambda leaf: leaf >> level):
-        shard = replace(span, leaves=tuple(leaves))
+        part = replace(span, leaves=tuple(leaves))
         if problem.leave_one_out:
-            yield shard, {"weights": problem.weights, "groups": problem.groups}
+            yield Shard(span=part, weights=problem.weights, groups=problem.groups)
         else:
-            yield _with_queries(problem, shard)
+            yield _with_queries(problem, part)
 
 
-def _with_queries(problem: Problem, shard: Span) -> tuple[Span, dict[str, Any]]:
-    """A shard as a problem of its own validation points, and these."""
-    start, _ = shard.points(shard.leaves[0])
-    _, stop = shard.points(shard.leaves[-1])
+def _with_queries(problem: Problem, span: Span) -> Shard:
+    """The shard of a span, renumbered to have its own validation points only."""
+    start, _ = span.points(span.leaves[0])
+    _, stop = span.points(span.leaves[-1])
+    own_span = Span(
+        leaves=span.leaves,
+        n_val=stop - start,
+        offset=span.offset + start,
+        opened=span.opened if start == 0 else None,
+    )
     queries = problem.queries[start:stop]
     if isinstance(queries, np.ndarray):
         # Of a memory map, which would be sent as a whole, only these points are sent.
         queries = np.array(queries)
-    own = Span(
-        leaves=shard.leaves,
-        n_val=stop - start,
-        offset=shard.offset + start,
-        opened=shard.opened if start == 0 else None,
+    return Shard(
+        span=own_span,
+        queries=queries,
+        query_labels=problem.query_labels[start:stop],
+        weights=problem.weights[start:stop],
+        positions=np.arange(own_span.offset, own_span.offset + own_span.n_points),
+        groups=None if problem.groups is None else problem.groups.subset(slice(start, stop)),
     )
-    return own, {
-        "queries": queries,
-        "query_labels": problem.query_labels[start:stop],
-        "weights": problem.weights[start:stop],
-        "positions": np.arange(own.offset, own.offset + own.n_points),
-        "groups": None if problem.groups is None else problem.groups.subset(slice(start, stop)),
-    }
 
 
 def _count_workers(executor: Any) -> int:
@@ -224,15 +258,15 @@ def _count_workers(executor: Any) -> int:
     return int(getattr(executor, "_max_workers", None) or DEFAULT_WORKERS)
 
 
-def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
+def work(job: Job, shard: Shard) -> Partial:
     """Sum up one shard, in any process."""
     prepared = _prepared(job)
-    problem = replace(prepared.problem, rule=job.method.rule, **points)
-    plan = make_plan(problem.training, job.parameters, job.method, span.n_points)
+    problem = shard.problem(prepared.problem, job.method.rule)
+    plan = make_plan(problem.training, job.parameters, job.method, shard.span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=prepared.shared)
     request = Request(spread=bool(job.parameters["standard_errors"]))
     sums = Partial()
-    deque(run_steps(problem, plan.threads, request, evaluators, sums, span), maxlen=0)
+    deque(run_steps(problem, plan.threads, request, evaluators, sums, shard.span), maxlen=0)
     return sums
 
 

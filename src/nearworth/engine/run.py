@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -264,8 +264,8 @@ def run_steps(
     time, they are summed here.
     """
 
-    def work(leaves: Iterable[int]) -> Iterator[Any]:
-        """Numbers of finished queries, and after the queries of a leaf its number and sums."""
+    def work(leaves: Iterable[int]) -> Iterator[_Message]:
+        """Numbers of finished queries, and after the queries of a leaf its sums."""
         evaluator = make_evaluator()
         for number in leaves:
             # Another run may have begun this leaf. Its sums are copied, because that run keeps
@@ -274,7 +274,7 @@ def run_steps(
             leaf = request.leaf(problem.n_values) if opened is None else deepcopy(opened)
             start, stop = span.points(number)
             yield from evaluator.add(leaf, start, stop, request)
-            yield number, leaf
+            yield _FinishedLeaf(number, leaf)
 
     with ExitStack() as stack:
         if problem.keys.uses_blas:
@@ -287,15 +287,26 @@ def run_steps(
             if isinstance(message, int):
                 yield message
             else:
-                number, leaf = message
-                partial.add_leaf(number, leaf)
+                partial.add_leaf(message.number, message.leaf)
                 yield 0
+
+
+@dataclass(frozen=True)
+class _FinishedLeaf:
+    """The sums of a leaf, with its number."""
+
+    number: int
+    leaf: Leaf
+
+
+# What a thread sends: how many queries it has finished since its last message, or a leaf.
+_Message: TypeAlias = "int | _FinishedLeaf"
 
 
 @contextmanager
 def _threaded(
-    work: Callable[[Iterable[int]], Iterator[Any]], leaves: Sequence[int], n_threads: int
-) -> Iterator[Iterator[Any]]:
+    work: Callable[[Iterable[int]], Iterator[_Message]], leaves: Sequence[int], n_threads: int
+) -> Iterator[Iterator[_Message]]:
     """What `work` sends from some threads, which take leaves from a queue.
 
     The threads end on exit, so that none survives to be forked or to use what others changed.
@@ -306,7 +317,7 @@ def _threaded(
         waiting.put(number)
     for _ in range(n_threads):
         waiting.put(None)
-    sent: queue.Queue[Any] = queue.Queue(maxsize=MAX_UNREAD_MESSAGES)
+    sent: queue.Queue[_Message | BaseException | None] = queue.Queue(maxsize=MAX_UNREAD_MESSAGES)
     stop = threading.Event()
 
     def worker() -> None:
@@ -320,7 +331,7 @@ def _threaded(
         except BaseException as error:
             sent.put(error)
 
-    def messages() -> Iterator[Any]:
+    def messages() -> Iterator[_Message]:
         n_working = n_threads
         while n_working:
             message = sent.get()
