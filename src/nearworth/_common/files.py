@@ -74,6 +74,7 @@ def read_archive(
                 raise ValueError("arrays are missing.")
             return build(description, arrays)
         except MemoryError:
+            # The file may be all right.
             raise
         except Exception as error:
             article = "an" if kind[0] in "aeiou" else "a"

@@ -149,9 +149,9 @@ class Memory(NamedTuple):
 
 
 def _free_in_groups(proc: Path, groups: Path) -> Iterator[int]:
-    """Bytes that each limit leaves which applies to this process.
+    """Bytes that are left of each limit for this process.
 
-    These are the limits of its control group and of every group above.
+    Limits are those of its control group and of every group above.
     """
     for line in _text(proc / "self/cgroup").splitlines():
         # A line is number:controllers:name. Version 2 has one group for all controllers, which

@@ -249,13 +249,14 @@ def choose_method(
 
 
 def _radius_rule(training: TrainingSet, parameters: Mapping[str, Any], n_val: int) -> RadiusRule:
+    """The game of votes within a radius, with noise if privacy is wanted."""
     rule = RadiusRule(float(parameters["radius"]))
     privacy = parameters["privacy"]
     if privacy is None:
         return rule
 
-    # Two runs with the same noise on other counts, or with a multiple of it, would tell the
-    # counts. So the seed of the noise depends on all that the counts and its size depend on.
+    # Two runs with the same noise on other counts, or with a multiple of it, would reveal the
+    # counts. So the seed depends on all that the counts and the size of the noise depend on.
     noise = privacy_noise(privacy, n_val)
     secret = int(as_generator(parameters["random_state"]).integers(2**63))
     seed = fingerprint(

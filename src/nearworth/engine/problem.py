@@ -441,7 +441,10 @@ class TrainingSet:
         return queries
 
     def _check_query_labels(self, y_val: Any, n_rows: int) -> npt.NDArray[Any]:
-        """Codes of classes, with a warning if training labels lack some of them; or targets."""
+        """Labels as codes of classes, or targets.
+
+        A label that no training point has is not refused: the user is warned.
+        """
         if self.classes is None:
             return check_targets(y_val, "y_val", n_rows)
         codes, unseen = self.classes.encode(y_val, "y_val", n_rows)
