@@ -1,32 +1,47 @@
 /* The nearest training points of each query, from the qkeys that a valuation makes anyway.
  *
  *   1. bound       the k-th smallest of the minima of some groups of qkeys: k points are not beyond
- *   it 2. candidates  points not beyond the bound by more than the tolerance: the nearest are among
- *   them 3. list        candidates in the order of their exact keys
+ *                  it
+ *   2. candidates  points not beyond the bound by more than the tolerance: the nearest are among
+ *                  them
+ *   3. list        candidates in the order of their exact keys
  *
- * For games in which only near points count: their rows, how many there are, and sums of what they
- * are worth.
+ * For games in which only near points count: their rows, how many there are, and sums of their
+ * values.
  *
  * Points equally far are in the order of a hash of query and row, which is unrelated to the order
  * of the rows. Where the list has room for only some of them, it ends before them, unless it would
  * be shorter than `least`. */
 #include "nearworth.h"
 
-enum { OUTSIDE, MATCH, OTHER }; /* marks of a point */
-/* groups per neighbour whose minima are taken; qkeys looked at together */
-enum { GROUPS = 8, BLOCK = 32, STRETCH = 1024 };
-static const uint32_t MIX_ROW = 0x9E3779B1u, UNMIX_ROW = 0x0E8B2F51u, MIX_QUERY = 0x85EBCA77u,
-                      SIGN = 0x80000000u;
+/* Marks of a point: outside of the radius, or within it with the label of the query or another. */
+enum { OUTSIDE, MATCH, OTHER };
 
-/* By bisection: each step is one vectorised pass, and no order of the numbers is a bad one. */
+enum {
+    GROUPS_PER_NEIGHBOR = 8, /* groups whose minima are taken, for each of k neighbors */
+    BLOCK = 32,              /* qkeys looked at together */
+    STRETCH = 1024,          /* points whose sums stay in the cache for all queries */
+};
+
+/* Large odd numbers: products with them, modulo 2^32, look random. ROW_UNMULTIPLIER undoes the
+ * product with ROW_MULTIPLIER. engine/run.py has the same. */
+static const uint32_t ROW_MULTIPLIER = 0x9E3779B1u;
+static const uint32_t ROW_UNMULTIPLIER = 0x0E8B2F51u;
+static const uint32_t QUERY_MULTIPLIER = 0x85EBCA77u;
+static const uint32_t SIGN_BIT = 0x80000000u;
+
+/* The k-th smallest number, by bisection: each step is one vectorized pass, and no order of the
+ * numbers is a bad one. */
 static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k) {
-    int32_t low = INT32_MAX, high = INT32_MIN;
+    int32_t low = INT32_MAX;
+    int32_t high = INT32_MIN;
     for (int64_t i = 0; i < n; i++) {
         low = numbers[i] < low ? numbers[i] : low;
         high = numbers[i] > high ? numbers[i] : high;
     }
     while (low < high) {
-        int32_t count = 0, middle = (int32_t)(((int64_t)low + high) >> 1);
+        int32_t middle = (int32_t)(((int64_t)low + high) >> 1);
+        int32_t count = 0;
         for (int64_t i = 0; i < n; i++)
             count += numbers[i] <= middle;
         low = count >= k ? low : middle + 1;
@@ -36,16 +51,21 @@ static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k) {
 }
 
 int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest) {
-    int64_t width = GROUPS * k;
-    if (n < 2 * width || n == 0)
+    /* Groups of fewer than two points have no other minima. */
+    int64_t n_groups = GROUPS_PER_NEIGHBOR * k;
+    if (n < 2 * n_groups || n == 0)
         return kth_smallest(qkeys, n, k);
-    memcpy(lowest, qkeys, (size_t)width * sizeof *lowest);
-    for (int64_t start = width; start + width <= n; start += width)
-        for (int64_t i = 0; i < width; i++)
+
+    /* Every n_groups-th point belongs to the same group; points behind the last whole turn to
+     * none. */
+    memcpy(lowest, qkeys, (size_t)n_groups * sizeof *lowest);
+    for (int64_t start = n_groups; start + n_groups <= n; start += n_groups)
+        for (int64_t i = 0; i < n_groups; i++)
             lowest[i] = qkeys[start + i] < lowest[i] ? qkeys[start + i] : lowest[i];
-    return kth_smallest(lowest, width, k);
+    return kth_smallest(lowest, n_groups, k);
 }
 
+/* Whether any of BLOCK numbers is in a range. */
 static bool any_between(const int32_t *numbers, int32_t low, int32_t high) {
     int32_t any = 0;
     for (int i = 0; i < BLOCK; i++)
@@ -55,21 +75,22 @@ static bool any_between(const int32_t *numbers, int32_t low, int32_t high) {
 
 /* Whether a position is in a short list. */
 static bool is_in(int64_t position, const int32_t *list, int64_t size) {
-    bool found = false;
+    bool is_listed = false;
     for (int64_t i = 0; i < size; i++)
-        found |= list[i] == position;
-    return found;
+        is_listed |= list[i] == position;
+    return is_listed;
 }
 
 int64_t list_between(
     const int32_t *qkeys, int64_t n, int64_t from, int64_t to, const int32_t *excluded,
     int64_t n_excluded, const int32_t *row_of, int32_t *rows
 ) {
+    int32_t low = from > INT32_MIN ? (int32_t)from : INT32_MIN;
+    int32_t high = to < INT32_MAX ? (int32_t)to : INT32_MAX;
     int64_t count = 0;
-    int32_t low = from > INT32_MIN ? (int32_t)from : INT32_MIN,
-            high = to < INT32_MAX ? (int32_t)to : INT32_MAX;
     for (int64_t start = 0; start < n; start += BLOCK) {
         int64_t stop = start + BLOCK < n ? start + BLOCK : n;
+        /* Most blocks have no such point. */
         if (stop - start == BLOCK && !any_between(qkeys + start, low, high))
             continue;
         for (int64_t i = start; i < stop; i++)
@@ -79,15 +100,15 @@ int64_t list_between(
     return count;
 }
 
-/* Sorts the candidates by key and hash; returns how many belong to the list. */
+/* Sorts the candidates by key and hash. Returns how many belong to the list. */
 static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t size, int64_t least) {
-    int64_t before = size;
     sort_pairs(keys, hashes, count);
     if (count <= size)
         return count;
-    while (before > 0 && keys[before - 1] == keys[size])
-        before--;
-    return before >= least ? before : size;
+    int64_t n_nearer = size;
+    while (n_nearer > 0 && keys[n_nearer - 1] == keys[size])
+        n_nearer--;
+    return n_nearer >= least ? n_nearer : size;
 }
 
 /* The arguments of nearest_lists, which are declared in native.py. */
@@ -118,28 +139,36 @@ EXPORT void nearest_lists(const NearestLists *lists) {
     double *exact = lists->exact;
     Source source = {lists->queries, lists->points, lists->type,     lists->given,
                      lists->ask,     lists->width,  lists->n_points, n};
-    uint32_t mix = lists->hashed ? MIX_ROW : 1, unmix = lists->hashed ? UNMIX_ROW : 1;
+    uint32_t multiplier = lists->hashed ? ROW_MULTIPLIER : 1;
+    uint32_t unmultiplier = lists->hashed ? ROW_UNMULTIPLIER : 1;
+    /* Excluded points may be among the nearest. */
+    int64_t n_wanted = size + (n_excluded ? n_excluded : 1);
     for (int64_t q = 0; q < lists->n_queries; q++) {
         const int32_t *qkeys = lists->qkeys + q * lists->stride;
         int32_t *rows = lists->rows + q * size;
         double *keys = lists->keys + q * size;
-        /* Excluded points may be among the nearest. */
-        int64_t wanted = size + (n_excluded ? n_excluded : 1);
-        int64_t bound = bound_of_kth(qkeys, n, wanted < n ? wanted : n, near);
+        int64_t bound = bound_of_kth(qkeys, n, n_wanted < n ? n_wanted : n, near);
         int64_t count = list_between(
             qkeys, n, INT32_MIN, bound + lists->tolerances[q], lists->excluded + q * n_excluded,
             n_excluded, lists->row_of, near
         );
         if (!exact_keys(&source, q, near, exact, count))
             return;
-        /* Hashes are compared as signed numbers. */
-        uint32_t mixed = lists->hashed ? (uint32_t)(lists->first + q) * MIX_QUERY ^ SIGN : 0;
+
+        /* Rows become hashes, and listed hashes become rows again. Pairs are sorted by signed
+         * numbers; with the other sign bit, these have the order of the hashes. */
+        uint32_t query_hash =
+            lists->hashed ? (uint32_t)(lists->first + q) * QUERY_MULTIPLIER ^ SIGN_BIT : 0;
         for (int64_t i = 0; i < count; i++)
-            near[i] = (int32_t)((uint32_t)near[i] * mix ^ mixed);
-        int64_t listed = cut_list(exact, near, count, size, lists->least);
-        for (int64_t i = 0; i < size; i++) {
-            rows[i] = i < listed ? (int32_t)(((uint32_t)near[i] ^ mixed) * unmix) : -1;
-            keys[i] = i < listed ? exact[i] : INFINITY;
+            near[i] = (int32_t)((uint32_t)near[i] * multiplier ^ query_hash);
+        int64_t n_listed = cut_list(exact, near, count, size, lists->least);
+        for (int64_t i = 0; i < n_listed; i++) {
+            rows[i] = (int32_t)(((uint32_t)near[i] ^ query_hash) * unmultiplier);
+            keys[i] = exact[i];
+        }
+        for (int64_t i = n_listed; i < size; i++) {
+            rows[i] = -1;
+            keys[i] = INFINITY;
         }
     }
 }
@@ -177,48 +206,57 @@ EXPORT void mark_votes(const MarkVotes *block) {
         const int32_t *qkeys = block->qkeys + q * n;
         const int32_t *excluded = block->excluded + q * block->n_excluded;
         uint8_t *marks = block->marks + q * n;
-        int32_t limit = block->sure[q], label = block->of_query[q];
+        int32_t limit = block->sure[q];
+        int32_t label = block->of_query[q];
         int64_t n_open = list_between(qkeys, n, limit, block->possible[q], NULL, 0, NULL, near);
         if (!exact_keys(&source, q, near, exact, n_open))
             return;
-        int32_t votes = 0, matches = 0;
+
+        /* Without branches, so that it is vectorized. */
+        int32_t n_votes = 0;
+        int32_t n_matches = 0;
         for (int64_t i = 0; i < n; i++) {
-            int32_t inside = qkeys[i] < limit, match = inside & (labels[i] == label);
-            votes += inside;
-            matches += match;
-            /* A mark, computed so that it is vectorised. */
-            marks[i] = (uint8_t)(2 * inside - match);
+            int32_t is_inside = qkeys[i] < limit;
+            int32_t is_match = is_inside & (labels[i] == label);
+            n_votes += is_inside;
+            n_matches += is_match;
+            marks[i] = (uint8_t)(2 * is_inside - is_match);
         }
-        for (int64_t i = 0; i < n_open; i++) {
-            if (!(exact[i] <= block->largest)) /* also NaN */
-                continue;
-            bool match = labels[near[i]] == label;
-            votes++;
-            matches += match;
-            marks[near[i]] = match ? MATCH : OTHER;
-        }
+
+        for (int64_t i = 0; i < n_open; i++)
+            if (exact[i] <= block->largest) {
+                bool is_match = labels[near[i]] == label;
+                n_votes++;
+                n_matches += is_match;
+                marks[near[i]] = is_match ? MATCH : OTHER;
+            }
+
         for (int64_t i = 0; i < block->n_excluded; i++) {
             uint8_t *mark = marks + excluded[i];
-            votes -= *mark != OUTSIDE;
-            matches -= *mark == MATCH;
+            n_votes -= *mark != OUTSIDE;
+            n_matches -= *mark == MATCH;
             *mark = OUTSIDE;
         }
-        block->counts[2 * q] = votes;
-        block->counts[2 * q + 1] = matches;
+        block->counts[2 * q] = n_votes;
+        block->counts[2 * q + 1] = n_matches;
     }
 }
 
-/* Adds to their sums what marked points are worth: two numbers of each query. */
+/* Adds the values of marked points to their sums. `worth` has two numbers for each query: the value
+ * of a match and that of another point. */
 EXPORT void add_votes(
     const uint8_t *marks, const double *worth, double *restrict total, int64_t n_queries, int64_t n
 ) {
     for (int64_t start = 0, end; start < n; start = end) {
         end = start + STRETCH < n ? start + STRETCH : n;
         for (int64_t q = 0; q < n_queries; q++) {
-            const uint8_t *own = marks + q * n;
-            double of_match = worth[2 * q], of_other = worth[2 * q + 1];
-            for (int64_t i = start; i < end; i++)
-                total[i] += own[i] == OUTSIDE ? 0.0 : own[i] == MATCH ? of_match : of_other;
+            const uint8_t *own_marks = marks + q * n;
+            double of_match = worth[2 * q];
+            double of_other = worth[2 * q + 1];
+            for (int64_t i = start; i < end; i++) {
+                double of_inside = own_marks[i] == MATCH ? of_match : of_other;
+                total[i] += own_marks[i] == OUTSIDE ? 0.0 : of_inside;
+            }
         }
     }
 }

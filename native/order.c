@@ -14,66 +14,80 @@
 #include "nearworth.h"
 
 enum {
-    CELL_BITS = 27,
-    MANY = 4096, /* items from which on long digits pay */
-    SHORT = 8,
-    LONG = 12, /* bits of a digit */
-    FEW = 24,  /* pairs up to which plain insertion is the fastest sort */
+    CELL_BITS = 27,          /* of the number of a cell */
+    SHORT_DIGIT = 8,         /* bits of a digit */
+    LONG_DIGIT = 12,         /* bits of a digit of many items */
+    MIN_LONG_ITEMS = 4096,   /* items from which on long digits pay */
+    MAX_INSERTED_PAIRS = 24, /* pairs up to which plain insertion is the fastest sort */
 };
 
+/* Sorts by the `bits` bits from `shift` on; equal items keep their order. */
 static void sort_by_digit(const uint64_t *items, uint64_t *sorted, int64_t n, int shift, int bits) {
-    uint32_t starts[1 << LONG], values = 1u << bits, start = 0;
-    memset(starts, 0, values * sizeof *starts);
+    uint32_t n_values = 1u << bits;
+    uint32_t mask = n_values - 1;
+
+    /* At first the items of each value, then the place of the first one. */
+    uint32_t places[1 << LONG_DIGIT];
+    memset(places, 0, n_values * sizeof *places);
     for (int64_t i = 0; i < n; i++)
-        starts[items[i] >> shift & (values - 1)]++;
-    for (uint32_t value = 0, count; value < values; value++, start += count) {
-        count = starts[value];
-        starts[value] = start;
+        places[items[i] >> shift & mask]++;
+    uint32_t start = 0;
+    for (uint32_t value = 0; value < n_values; value++) {
+        uint32_t count = places[value];
+        places[value] = start;
+        start += count;
     }
+
     for (int64_t i = 0; i < n; i++)
-        sorted[starts[items[i] >> shift & (values - 1)]++] = items[i];
+        sorted[places[items[i] >> shift & mask]++] = items[i];
 }
 
 uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift) {
-    uint64_t differ = 0;
+    /* Leading bits in which all items agree need no digit. */
+    uint64_t differing = 0;
     for (int64_t i = 1; i < n; i++)
-        differ |= items[i] ^ items[0];
-    int total = differ >> shift ? 64 - shift - __builtin_clzll(differ) : 0,
-        most = n < MANY ? SHORT : LONG;
-    int digits = (total + most - 1) / most, bits = digits ? (total + digits - 1) / digits : 0;
-    for (; digits > 0; digits--, shift += bits) {
+        differing |= items[i] ^ items[0];
+    int total_bits = differing >> shift ? 64 - shift - __builtin_clzll(differing) : 0;
+    int max_bits = n < MIN_LONG_ITEMS ? SHORT_DIGIT : LONG_DIGIT;
+    int n_digits = (total_bits + max_bits - 1) / max_bits;
+    int bits = n_digits ? (total_bits + n_digits - 1) / n_digits : 0;
+    for (; n_digits > 0; n_digits--) {
         sort_by_digit(items, spare, n, shift, bits);
         uint64_t *sorted = spare;
         spare = items;
         items = sorted;
+        shift += bits;
     }
     return items;
 }
 
-static inline bool before(double a, int32_t point_a, double b, int32_t point_b) {
-    return a < b || (a == b && point_a < point_b);
+static inline bool is_before(double key, int32_t point, double other_key, int32_t other_point) {
+    return key < other_key || (key == other_key && point < other_point);
 }
 
-/* Insertion over shrinking gaps, plain insertion for a few. */
+/* Insertion over shrinking gaps; plain insertion for few pairs. */
 void sort_pairs(double *keys, int32_t *points, int64_t size) {
     int64_t gap = 1;
-    while (size > FEW && 9 * gap < 4 * size)
+    while (size > MAX_INSERTED_PAIRS && 9 * gap < 4 * size)
         gap = 9 * gap / 4 + 1;
     for (;; gap = gap > 2 ? 4 * gap / 9 : 1) {
         for (int64_t j = gap; j < size; j++) {
             double key = keys[j];
             int32_t point = points[j];
             int64_t i = j;
-            for (; i >= gap && before(key, point, keys[i - gap], points[i - gap]); i -= gap)
-                keys[i] = keys[i - gap], points[i] = points[i - gap];
-            keys[i] = key, points[i] = point;
+            for (; i >= gap && is_before(key, point, keys[i - gap], points[i - gap]); i -= gap) {
+                keys[i] = keys[i - gap];
+                points[i] = points[i - gap];
+            }
+            keys[i] = key;
+            points[i] = point;
         }
         if (gap == 1)
             return;
     }
 }
 
-/* A whole number that compares as the key does; both zeros have the same. */
+/* A whole number that compares as the key does. Both zeros have the same. */
 static inline uint64_t sortable(double key) {
     uint64_t bits;
     key += 0.0;
@@ -81,18 +95,18 @@ static inline uint64_t sortable(double key) {
     return bits ^ (bits >> 63 ? UINT64_MAX : UINT64_C(1) << 63);
 }
 
-/* Order the points of the cell that begins at rank `start`, and find ties; returns where the cell
- * ends. */
+/* Orders the points of the cell that begins at rank `start`, and finds ties. Returns where the cell
+ * ends. `cell_keys` has room for n keys. */
 static int64_t order_cell(
-    const double *keys, const uint64_t *items, int64_t start, int64_t n, bool by_index, double *few,
-    int32_t *order, uint8_t *first
+    const double *keys, const uint64_t *items, int64_t start, int64_t n, bool by_index,
+    double *cell_keys, int32_t *order, uint8_t *first
 ) {
     int64_t end = start;
     for (; end < n && items[end] >> 32 == items[start] >> 32; end++)
-        few[end - start] = keys[order[end]];
-    sort_pairs(few, order + start, end - start);
+        cell_keys[end - start] = keys[order[end]];
+    sort_pairs(cell_keys, order + start, end - start);
     for (int64_t i = start + 1; i < end; i++)
-        first[i] = by_index || few[i - start] != few[i - start - 1];
+        first[i] = by_index || cell_keys[i - start] != cell_keys[i - start - 1];
     return end;
 }
 
@@ -100,8 +114,9 @@ int64_t order_points(
     const double *keys, int64_t n, bool by_index, uint64_t *items, uint64_t *spare, int32_t *order,
     uint8_t *first
 ) {
-    int64_t m = 0;
-    uint64_t low = UINT64_MAX, high = 0;
+    /* Cells divide the range of all keys that are numbers. */
+    uint64_t low = UINT64_MAX;
+    uint64_t high = 0;
     for (int64_t i = 0; i < n; i++) {
         uint64_t bits = sortable(keys[i]);
         low = !isnan(keys[i]) && bits < low ? bits : low;
@@ -110,16 +125,22 @@ int64_t order_points(
     int shift = 0;
     while ((high - low) >> shift >> CELL_BITS)
         shift++;
+
+    /* An item has a cell in its upper half and the point in its lower half. */
+    int64_t n_items = 0;
     for (int64_t i = 0; i < n; i++) {
-        items[m] = (sortable(keys[i]) - low) >> shift << 32 | (uint64_t)i;
-        m += !isnan(keys[i]);
+        items[n_items] = (sortable(keys[i]) - low) >> shift << 32 | (uint64_t)i;
+        n_items += !isnan(keys[i]);
     }
-    uint64_t *sorted = sort_items(items, spare, m, 32);
-    double *few = (double *)(sorted == items ? spare : items);
-    for (int64_t i = 0; i < m; i++)
-        order[i] = (int32_t)sorted[i], first[i] = 1;
-    for (int64_t i = 1; i < m; i++)
+    uint64_t *sorted = sort_items(items, spare, n_items, 32);
+
+    double *cell_keys = (double *)(sorted == items ? spare : items);
+    for (int64_t i = 0; i < n_items; i++) {
+        order[i] = (int32_t)sorted[i];
+        first[i] = 1;
+    }
+    for (int64_t i = 1; i < n_items; i++)
         if (sorted[i] >> 32 == sorted[i - 1] >> 32)
-            i = order_cell(keys, sorted, i - 1, m, by_index, few, order, first);
-    return m;
+            i = order_cell(keys, sorted, i - 1, n_items, by_index, cell_keys, order, first);
+    return n_items;
 }

@@ -5,67 +5,87 @@
  * point (soft utility) or its target (original), it is a sum of single terms, a sum over pairs, and
  * what coalitions smaller than K add:
  *
- *     soft        -((1/K) sum x)^2                      = -(1/K^2) (sum x^2             + 2 sum of
- *                 pairs x x')  - small
- *     original    -((1/K) sum x - y_test)^2 + y_test^2  = -(1/K^2) (sum x (x - shift)   + 2 sum of
- *                 pairs x x')
+ *     soft      -((1/K) sum x)^2
+ *                   = -(1/K^2) (sum x^2 + 2 sum of pairs x x')  - small
+ *     original  -((1/K) sum x - y_test)^2 + y_test^2
+ *                   = -(1/K^2) (sum x (x - shift) + 2 sum of pairs x x')
  *
- * with shift = 2 K y_test, 0 for the soft one. `small` is a polynomial of second degree in x, of
- * which the query gives the coefficients. Ranks are walked block of ties by block of ties; what the
+ * with shift = 2 K y_test, 0 for the soft one. `small` is a polynomial of second degree in x, whose
+ * coefficients depend on the query. Ranks are walked block of ties by block of ties. What the
  * farther ranks take away or give is known from two sums. A block of one point, the common case,
  * needs none of the averages over orders inside a block. */
 #include "nearworth.h"
 
-#define AHEAD 16
+enum {
+    AHEAD = 16, /* points between a prefetch and its use */
+};
 
-/* What is the same for all queries. By rank: worth and loss of single points and of pairs. */
+/* What is the same for all queries. Arrays are by rank; `per_single` is 1/K, `per_pair` 2/K^2. */
 struct game {
-    const double *worth, *loss, *pair_worth, *pair_loss;
+    const double *worth, *loss;           /* of single terms */
+    const double *pair_worth, *pair_loss; /* of pairs */
     double per_single, per_pair;
 };
 
-/* One query. By rank: x, and its sum over the nearer ranks. */
+/* One query.
+ *
+ *   order                      points by rank
+ *   first                      whether a block of ties begins, by rank
+ *   x                          see above, by rank
+ *   sum_nearer                 the sum of x over all nearer ranks, by rank
+ *   n                          number of ranks
+ *   shift                      see above
+ *   constant, linear, square   constant - x (linear + square x) is -small, and the value of the
+ *                              empty coalition
+ *   weight                     of the query
+ *   sums                       by point: gets weight * value added */
 struct ranked {
     const int32_t *order;
     const uint8_t *first;
-    double *x, *before;
+    double *x, *sum_nearer;
     int64_t n;
-    /* constant - x (linear + square x): -small, and the empty coalition */
     double shift, constant, linear, square;
-    double weight, *sums; /* by point: += weight * value */
+    double weight, *sums;
 };
 
-/* What the farther ranks add up to: what they give to nearer points that have x, and what they give
- * to all. */
+/* What the ranks behind a point add up to: a nearer point gets given - x per_x of them. */
 struct later {
     double per_x, given;
 };
 
-/* `correction`: own, cross, others, pairs, empty (RegressionCorrection in
- * games/coefficients.py). */
+/* Makes x, the sums over nearer ranks, and the coefficients of small coalitions.
+ *
+ * `correction` has own, cross, others, pairs and empty of RegressionCorrection in
+ * games/coefficients.py; it is NULL for the original utility. */
 static void
-gather(struct ranked *r, const double *targets, double target, const double *correction) {
-    double from = correction ? target : 0.0, total = 0.0, squares = 0.0;
+gather(struct ranked *r, const double *targets, double query_target, const double *correction) {
+    double origin = correction ? query_target : 0.0;
+    double total = 0.0;
+    double squares = 0.0;
     for (int64_t i = 0; i < r->n; i++) {
         __builtin_prefetch(targets + r->order[i + AHEAD < r->n ? i + AHEAD : i]);
-        double x = targets[r->order[i]] - from;
+        double x = targets[r->order[i]] - origin;
         r->x[i] = x;
-        r->before[i] = total;
+        r->sum_nearer[i] = total;
         total += x;
         squares += x * x;
     }
     if (!correction)
         return;
-    double own = correction[0], cross = correction[1], others = correction[2],
-           pairs = correction[3];
+    double own = correction[0];
+    double cross = correction[1];
+    double others = correction[2];
+    double pairs = correction[3];
+    double empty = correction[4];
     r->square = own - 2.0 * cross - others + 2.0 * pairs;
     r->linear = 2.0 * (cross - pairs) * total;
     r->constant =
-        correction[4] * target * target - others * squares - pairs * (total * total - squares);
+        empty * query_target * query_target - others * squares - pairs * (total * total - squares);
 }
 
+/* Adds the value of the point at a rank to its sum. */
 static inline void
-give(const struct ranked *r, int64_t rank, double x, double given, double per_x) {
+add_value(const struct ranked *r, int64_t rank, double x, double given, double per_x) {
     double value = r->constant + given - x * (per_x + r->linear + r->square * x);
     r->sums[r->order[rank]] += r->weight * value;
 }
@@ -73,63 +93,86 @@ give(const struct ranked *r, int64_t rank, double x, double given, double per_x)
 /* The value of the point at rank i, tied with no other. */
 static inline struct later
 value_one(const struct game *g, const struct ranked *r, int64_t i, struct later later) {
-    double x = r->x[i], single = (x - r->shift) * g->per_single,
-           nearer = r->before[i] * g->per_pair;
-    double worth = g->worth[i], loss = g->loss[i], pair_worth = g->pair_worth[i],
-           pair_loss = g->pair_loss[i];
-    give(r, i, x, later.given, later.per_x + (single * worth + nearer * pair_worth));
+    double x = r->x[i];
+    double single = (x - r->shift) * g->per_single;
+    double nearer = r->sum_nearer[i] * g->per_pair;
+    double worth = g->worth[i];
+    double loss = g->loss[i];
+    double pair_worth = g->pair_worth[i];
+    double pair_loss = g->pair_loss[i];
+    add_value(r, i, x, later.given, later.per_x + (single * worth + nearer * pair_worth));
     later.per_x += x * (pair_worth + pair_loss) * g->per_pair;
     later.given += x * (single * loss + nearer * pair_loss);
     return later;
 }
 
-/* The values of the tied points at ranks start..end-1: each sits at each of these ranks equally
- * often, the others exchangeable around it. Sums over ranks are named as in `games/regression.py`:
- * c and d are worth and loss, e and f those of pairs, o the offset of a rank in the block. */
+/* Sums over the ranks of a block of ties, named as in `games/regression.py`: z is x - shift, c and
+ * d are worth and loss, e and f those of pairs, o is the offset of a rank in the block. */
+struct block_sums {
+    double x, xx, xz;
+    double c, d, od;
+    double e, oe, f, of, oof;
+};
+
+static inline struct block_sums
+sum_block(const struct game *g, const struct ranked *r, int64_t start, int64_t end) {
+    struct block_sums sums = {0};
+    for (int64_t i = start; i < end; i++) {
+        double offset = (double)(i - start);
+        double pair_worth = g->pair_worth[i];
+        double pair_loss = g->pair_loss[i];
+        sums.x += r->x[i];
+        sums.xx += r->x[i] * r->x[i];
+        sums.xz += r->x[i] * (r->x[i] - r->shift);
+        sums.c += g->worth[i];
+        sums.d += g->loss[i];
+        sums.od += offset * g->loss[i];
+        sums.e += pair_worth;
+        sums.oe += offset * (2.0 * pair_worth + pair_loss);
+        sums.f += pair_loss;
+        sums.of += offset * pair_loss;
+        sums.oof += offset * (offset - 1.0) * pair_loss;
+    }
+    return sums;
+}
+
+/* The values of the tied points at ranks start..end-1. Each sits at each of these ranks equally
+ * often, and the others are exchangeable around it. */
 static struct later value_block(
     const struct game *g, const struct ranked *r, int64_t start, int64_t end, struct later later
 ) {
-    double size = (double)(end - start), nearer = r->before[start], x = 0.0, xx = 0.0, xz = 0.0;
-    double c = 0.0, d = 0.0, od = 0.0, e = 0.0, oe = 0.0, f = 0.0, of = 0.0, oof = 0.0;
+    struct block_sums sums = sum_block(g, r, start, end);
+    double nearer = r->sum_nearer[start];
+    double size = (double)(end - start);
+    double n_others = size - 1.0;
+    /* In a block of two there are no pairs of others: their sum is 0, and is divided by 1. */
+    double n_other_pairs = size > 2.0 ? n_others * (size - 2.0) : 1.0;
     for (int64_t i = start; i < end; i++) {
-        double offset = (double)(i - start), pair_worth = g->pair_worth[i],
-               pair_loss = g->pair_loss[i];
-        x += r->x[i];
-        xx += r->x[i] * r->x[i];
-        xz += r->x[i] * (r->x[i] - r->shift);
-        c += g->worth[i];
-        d += g->loss[i];
-        od += offset * g->loss[i];
-        e += pair_worth;
-        oe += offset * (2.0 * pair_worth + pair_loss);
-        f += pair_loss;
-        of += offset * pair_loss;
-        oof += offset * (offset - 1.0) * pair_loss;
+        double own = r->x[i];
+        double own_z = own * (own - r->shift);
+        double others = sums.x - own;
+        double mean_other = others / n_others;
+        double mean_other_pair = (others * others - (sums.xx - own * own)) / n_other_pairs;
+        double single = own_z * sums.c - (sums.xz - own_z) / n_others * sums.od;
+        double pair = own * nearer * sums.e + own * mean_other * sums.oe -
+                      mean_other * (nearer + own) * sums.of - mean_other_pair * sums.oof;
+        double given = later.given - (single * g->per_single + pair * g->per_pair) / size;
+        add_value(r, i, own, given, later.per_x);
     }
-    double rest = size - 1.0, rest_pairs = size > 2.0 ? rest * (size - 2.0) : 1.0;
-    for (int64_t i = start; i < end; i++) {
-        double own = r->x[i], own_z = own * (own - r->shift), other_x = x - own,
-               other = other_x / rest;
-        double other_pair = (other_x * other_x - (xx - own * own)) / rest_pairs;
-        double single = own_z * c - (xz - own_z) / rest * od;
-        double pair =
-            own * nearer * e + own * other * oe - other * (nearer + own) * of - other_pair * oof;
-        give(
-            r, i, own, later.given - (single * g->per_single + pair * g->per_pair) / size,
-            later.per_x
-        );
-    }
-    later.per_x += x / size * (e + f) * g->per_pair;
-    later.given += xz / size * d * g->per_single;
-    later.given += (x / size * nearer * f + (x * x - xx) / (size * rest) * of) * g->per_pair;
+    double mean_x = sums.x / size;
+    double mean_pair = (sums.x * sums.x - sums.xx) / (size * n_others);
+    later.per_x += mean_x * (sums.e + sums.f) * g->per_pair;
+    later.given += sums.xz / size * sums.d * g->per_single;
+    later.given += (mean_x * nearer * sums.f + mean_pair * sums.of) * g->per_pair;
     return later;
 }
 
-/* From far to near. */
+/* The values of all points, from far to near. */
 static void value_ranks(const struct game *game, const struct ranked *ranked) {
-    const struct game g = *game; /* copies, which no store to the sums can change */
+    /* Copies, which no store to the sums can change. */
+    const struct game g = *game;
     const struct ranked r = *ranked;
-    struct later later = {0.0, 0.0};
+    struct later later = {.per_x = 0.0, .given = 0.0};
     for (int64_t end = r.n, start; end > 0; end = start) {
         start = end - 1;
         __builtin_prefetch(r.sums + r.order[start < AHEAD ? 0 : start - AHEAD], 1);
@@ -185,9 +228,9 @@ EXPORT void value_regression(const ValueRegression *block) {
             .order = block->order,
             .first = block->first,
             .n = n_present < block->n_players ? n_present : block->n_players,
-            /* The scratch is no longer needed for the order. */
+            /* Once the order is known, its working memory is free. */
             .x = (double *)block->items,
-            .before = (double *)block->spare,
+            .sum_nearer = (double *)block->spare,
             .shift = block->correction ? 0.0 : 2.0 * votes * target,
             .weight = block->weights[q],
             .sums = block->total,

@@ -2,6 +2,7 @@
  * one. */
 #include "nearworth.h"
 
+/* In the order of `enum row_type`. */
 const int64_t item_size[] = {4, 8, 1, 1, 2, 2, 4, 4, 8, 8};
 
 #define READ(CODE, TYPE)                                                                           \

@@ -1,5 +1,6 @@
-"""Numbers that are written as text: whether a 64-bit float holds all of their digits, and one
-spelling for each.
+"""Numbers that are written as text.
+
+Whether a 64-bit float holds all of their digits, and one spelling for each number.
 """
 
 from __future__ import annotations
@@ -7,21 +8,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-HELD_DIGITS = 15  # every whole number of so many digits is a 64-bit float
-MOST_DIGITS = 309  # of the largest 64-bit float
+# Every whole number of at most so many digits is a 64-bit float.
+MAX_EXACT_DIGITS = 15
+
+# The digits of the largest 64-bit float.
+MAX_DIGITS = 309
+
+# A whole number: its sign, and its digits without leading zeros.
 WHOLE = re.compile(r"\s*([+-]?)0*(\d+)\s*", re.ASCII)
 
 
 def float_holds(number: str) -> bool:
-    """Whether a 64-bit float has all digits of this number; only whole numbers can have too many.
+    """Whether a 64-bit float has all digits of this number.
+
+    Only whole numbers can have too many.
 
     >>> [float_holds(number) for number in ("9007199254740992", "9007199254740993", "0.1", "x")]
     [True, False, True, True]
     """
     whole = WHOLE.fullmatch(number)
-    if whole is None or len(whole[2]) <= HELD_DIGITS:
+    if whole is None or len(whole[2]) <= MAX_EXACT_DIGITS:
         return True
-    if len(whole[2]) > MOST_DIGITS:
+    if len(whole[2]) > MAX_DIGITS:
         return False
     digits = int(whole[2])
     try:
@@ -33,13 +41,16 @@ def float_holds(number: str) -> bool:
 def floats_hold(numbers: Iterable[str | None]) -> bool:
     """Whether 64-bit floats have all digits of all of these numbers."""
     # Nearly all numbers are short or have a point, which is quickly seen.
-    long = (n for n in numbers if n is not None and len(n) > HELD_DIGITS and "." not in n)
-    return all(map(float_holds, long))
+    return all(
+        number is None or len(number) <= MAX_EXACT_DIGITS or "." in number or float_holds(number)
+        for number in numbers
+    )
 
 
 def spelled(number: str) -> str:
-    """One spelling for a number however it is written, with all of its digits; a ValueError for
-    other text.
+    """One spelling for a number however it is written, with all of its digits.
+
+    Other text is a ValueError.
 
     >>> [spelled(number) for number in ("7", "007", "7.0", "900719925474099301")]
     ['7.0', '7.0', '7.0', '900719925474099301']
@@ -47,6 +58,7 @@ def spelled(number: str) -> str:
     if float_holds(number):
         return repr(float(number))
     whole = WHOLE.fullmatch(number)
-    assert whole is not None  # only whole numbers have too many digits
+    # Only whole numbers have too many digits.
+    assert whole is not None
     sign = "-" if whole[1] == "-" else ""
     return sign + whole[2]

@@ -1,9 +1,9 @@
-"""Files that appear only once they are complete, and archives: one JSON description and some
-arrays.
+"""Files that appear only once they are complete, and archives.
 
-Archives are those of numpy, so numpy.load reads them too, and each array in them has a checksum.
-Nothing that a file says of its own sizes is believed: arrays are stored as they are, so that none
-can be larger than the file, and `build` checks what it makes of them.
+An archive has a JSON description and some arrays. It is one of numpy, so numpy.load reads it too,
+and each array in it has a checksum. Nothing that a file says of its own sizes is believed: arrays
+are stored without compression, so that none can be larger than the file, and `build` checks what
+it makes of them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-FORMAT = "nearworth {} 2"  # counted up when files change
+# The number is counted up when files change.
+FORMAT = "nearworth {} 2"
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 T = TypeVar("T")
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of `path` only once it is complete and on disk."""
+    """A file to write to. It takes the place of `path` only once it is complete and on disk."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
@@ -47,7 +48,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def write_archive(
     path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Arrays
 ) -> None:
-    """Write atomically; `kind` is what the file holds, in a word."""
+    """Write an archive atomically; `kind` is what it holds, in a word."""
     text = json.dumps({"format": FORMAT.format(kind), "arrays": [*arrays], **description})
     with atomic_write(path) as file:
         np.savez(file, description=np.array(text), **arrays)  # type: ignore[arg-type]
@@ -56,24 +57,29 @@ def write_archive(
 def read_archive(
     path: str | os.PathLike[str], kind: str, build: Callable[[dict[str, Any], Arrays], T]
 ) -> T:
-    """What `build` makes of the description and the arrays (read-only); a ValueError for whatever
-    is wrong.
+    """The result of `build`, called with the description and the arrays (read-only).
+
+    Whatever is wrong with the file is a ValueError.
     """
     with open(path, "rb") as file:
         try:
             arrays = _read_arrays(file)
             description = json.loads(str(arrays.pop("description")))
-            found, expected = description["format"], FORMAT.format(kind)
-            if found != expected:
-                raise ValueError(f"its format is {found!r}, this version reads {expected!r}.")
+            expected = FORMAT.format(kind)
+            if description["format"] != expected:
+                raise ValueError(
+                    f"its format is {description['format']!r}, this version reads {expected!r}."
+                )
             if description.pop("arrays") != [*arrays]:
                 raise ValueError("arrays are missing.")
             return build(description, arrays)
         except MemoryError:
+            # The file may be all right.
             raise
         except Exception as error:
             article = "an" if kind[0] in "aeiou" else "a"
-            reason = (str(error) if isinstance(error, ValueError) else repr(error)).splitlines()[0]
+            text = str(error) if isinstance(error, ValueError) else repr(error)
+            reason = text.splitlines()[0]
             raise ValueError(
                 f"{str(path)!r} is not {article} {kind} saved by nearworth, or it is damaged:"
                 f" {reason}"
@@ -83,20 +89,21 @@ def read_archive(
 def check_arrays(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """A ValueError unless the arrays of these names hold 64-bit floats in these shapes."""
     for name, shape in shapes.items():
-        found = arrays[name]
-        if found.dtype != np.float64 or found.shape != shape:
+        array = arrays[name]
+        if array.dtype != np.float64 or array.shape != shape:
             raise ValueError(
-                f"its {name!r} has shape {found.shape} and type {found.dtype}, not {shape} and"
+                f"its {name!r} has shape {array.shape} and type {array.dtype}, not {shape} and"
                 " float64."
             )
 
 
 def _read_arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an archive by name, among them its description."""
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-        if not stored or sum(member.file_size for member in members) > size:
+        is_stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not is_stored or sum(member.file_size for member in members) > size:
             raise ValueError("its arrays claim to be larger than the file.")
         return {
             member.filename.removesuffix(".npy"): parse_npy(archive.read(member))
@@ -105,14 +112,17 @@ def _read_arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
 
 
 def parse_npy(data: bytes) -> npt.NDArray[Any]:
-    """An array from the bytes of a .npy file, without a copy; never more than these bytes, and no
-    Python objects.
+    """An array from the bytes of a .npy file, without a copy.
+
+    It is never larger than these bytes, and holds no Python objects.
     """
     header = io.BytesIO(data)
     np.lib.format.read_magic(header)
     shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(header)
-    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(data) - header.tell():
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or n_bytes != len(data) - header.tell():
         raise ValueError(
             f"it holds an array that is not of its declared shape {shape} and type {dtype}."
         )
-    return np.ndarray(shape, dtype, data, header.tell(), order="F" if fortran_order else "C")
+    order: Literal["F", "C"] = "F" if fortran_order else "C"
+    return np.ndarray(shape, dtype, data, header.tell(), order=order)

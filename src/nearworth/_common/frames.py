@@ -1,6 +1,4 @@
-"""Result tables: frames of pandas, polars or pyarrow, with the index of pandas; and as HTML for
-notebooks.
-"""
+"""Result tables as frames of pandas, polars or pyarrow, and as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -16,32 +14,47 @@ import numpy.typing as npt
 from nearworth._common.text import one_line
 
 BACKENDS = ("pandas", "polars", "pyarrow")
-LEFT = " style='text-align:left'"  # in each cell, because notebooks align cells to the right
+
+# An attribute of each cell, because notebooks align cells to the right.
+ALIGN_LEFT = " style='text-align:left'"
 
 
 def make_frame(
     columns: Mapping[str, Any], backend: str | None, preferred: str | None = None, index: Any = None
 ) -> Any:
-    """A frame of the library `backend` (None: `preferred`, else the first installed), of pandas
-    with the `index`.
+    """A frame with these columns.
+
+    Parameters
+    ----------
+    columns : mapping
+        Arrays by name.
+    backend : {"pandas", "polars", "pyarrow"} or None
+        The library of the frame. None stands for `preferred`, or else for the first of these that
+        is installed.
+    preferred : str, optional
+        The library that the user's own data came from.
+    index : pandas index, optional
+        Set where the frame is one of pandas.
     """
     import narwhals.stable.v2 as nwl
 
     if backend is None:
-        backend = next(
-            name for name in (preferred, *BACKENDS) if name in BACKENDS and find_spec(name)
-        )
+        candidates = (preferred, *BACKENDS)
+        backend = next(name for name in candidates if name in BACKENDS and find_spec(name))
     elif backend not in BACKENDS:
         raise ValueError(
             f"backend={backend!r} is not known. Use one of {', '.join(map(repr, BACKENDS))}."
         )
     frame = nwl.from_dict(columns, backend=cast("Any", backend)).to_native()
-    return frame if index is None or backend != "pandas" else frame.set_axis(index, axis="index")
+    if index is None or backend != "pandas":
+        return frame
+    return frame.set_axis(index, axis="index")
 
 
 def index_to_bytes(index: Any) -> dict[str, npt.NDArray[np.uint8]]:
-    """The index of a pandas frame as an array of an archive; nothing where there is none, or it is
-    no Arrow data.
+    """The index of a pandas frame as an array of an archive, by its name.
+
+    The result is empty if there is no index, or Arrow cannot represent it.
     """
     if index is None:
         return {}
@@ -57,8 +70,9 @@ def index_to_bytes(index: Any) -> dict[str, npt.NDArray[np.uint8]]:
 
 
 def index_from_bytes(arrays: Mapping[str, npt.NDArray[Any]], n_rows: int) -> Any:
-    """The index that `index_to_bytes` wrote, checked; None if there is none, or pandas is not
-    installed.
+    """The index that `index_to_bytes` wrote, checked.
+
+    None if there is no index, or pandas is not installed.
     """
     if "index" not in arrays or not find_spec("pandas"):
         return None
@@ -73,20 +87,25 @@ def index_from_bytes(arrays: Mapping[str, npt.NDArray[Any]], n_rows: int) -> Any
 
 
 def html_table(rows: Iterable[Iterable[Any]], header: Iterable[str] = (), title: str = "") -> str:
-    """Cells as a small table in the colours of the notebook; the first of each row stands out.
+    """Cells as a small table in the colors of the notebook; the first cell of a row is its head.
 
-    Everything is escaped, also what HTML would not show.
+    Everything is escaped, also characters that HTML would not show.
     """
-    lines = (
-        ["".join(f"<th{LEFT}>{escape(one_line(name))}</th>" for name in header)] if header else []
-    )
-    for first, *rest in rows:
-        cells = "".join(f"<td{LEFT}>{escape(one_line(cell))}</td>" for cell in rest)
-        lines.append(f"<th{LEFT}>{escape(one_line(first))}</th>{cells}")
+    lines = []
+    if header:
+        lines.append("".join(_html_cell("th", name) for name in header))
+    for first, *values in rows:
+        cells = "".join(_html_cell("td", value) for value in values)
+        lines.append(_html_cell("th", first) + cells)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"{f'<p>{escape(one_line(title))}</p>' if title else ''}<table>{body}</table>"
+    caption = f"<p>{escape(one_line(title))}</p>" if title else ""
+    return f"{caption}<table>{body}</table>"
+
+
+def _html_cell(tag: str, text: Any) -> str:
+    return f"<{tag}{ALIGN_LEFT}>{escape(one_line(text))}</{tag}>"
 
 
 def lines_as_html(text: str) -> str:
-    """Printed lines, in which two spaces or more are between cells, as such a table."""
+    """Printed lines as a table. Two spaces or more separate their cells."""
     return html_table(re.split(r"\s{2,}", line) for line in text.splitlines())

@@ -1,8 +1,7 @@
-r"""Text from data in a fixed layout: names, labels and paths may hold line breaks and characters
-that steer a terminal.
+r"""Text from data in a fixed layout.
 
-Such characters are shown as Python escapes ("\n", "\x1b", "\u202e"), so that a reader sees that
-they are there.
+Names, labels and paths may hold line breaks and characters that steer a terminal. Such characters
+are shown as Python escapes ("\n", "\x1b", "\u202e"), so that a reader sees that they are there.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Any
 # are invisible), line and paragraph separators, halves of surrogate pairs (bytes of a file name
 # that are no UTF-8).
 HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
-JOINERS = (
-    "\u200c\u200d"  # format characters that Persian, Indian scripts and emoji are written with
-)
-FURTHER_SPACES = re.compile(
-    r"(?<=\s)\s|^\s|\s$"
-)  # two spaces look like the gap between two columns
+
+# Format characters that Persian, Indian scripts and emoji are written with.
+JOINERS = "\u200c\u200d"
+
+# Spaces after another, or at an end: two spaces look like the gap between two columns.
+FURTHER_SPACES = re.compile(r"(?<=\s)\s|^\s|\s$")
 
 
 def one_line(text: Any) -> str:
-    r"""The text in one line, what cannot be seen as escapes.
+    r"""The text in one line, with escapes for what cannot be seen.
 
     >>> print(one_line("bob\n  5,000.00  mallory \u202e"))
     bob\n  5,000.00  mallory \u202e
@@ -34,15 +33,12 @@ def one_line(text: Any) -> str:
 
 
 def lines(text: Any) -> str:
-    """The text as `one_line` has it, but with its line breaks: for messages made of several
-    lines.
-    """
+    """The text as `one_line` has it, but with its line breaks, for messages of several lines."""
     return _escaped(str(text), kept="\n")
 
 
 def cell(text: Any) -> str:
-    r"""The text as one cell of a printed table: no spaces that look like the gap between two
-    columns.
+    r"""The text as one cell of a printed table, without gaps that look like those of columns.
 
     >>> print(cell("bob  5,000.00"))
     bob \x205,000.00
@@ -51,33 +47,40 @@ def cell(text: Any) -> str:
 
 
 def appearance(text: Any) -> str:
-    """What texts have in common that a reader may take for the same: case, spaces, forms of a
-    character do not count.
+    """A form that is equal for texts which a reader may take for the same.
+
+    Case, spaces and forms of a character do not count.
 
     >>> appearance("Bob\u200d  Smith ") == appearance("bob smith")
     True
     """
+    characters = str(text)
     visible = "".join(
-        character for character in str(text) if unicodedata.category(character) != "Cf"
+        character for character in characters if unicodedata.category(character) != "Cf"
     )
-    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
+    folded = unicodedata.normalize("NFKC", visible).casefold()
+    return " ".join(folded.split())
 
 
 def refuse_alike(names: Iterable[Any], argument: str) -> None:
     """Refuse distinct names that print alike: an output, such as JSON, would make one of them."""
     names = list(names)
+    # Such names print as they are.
     if all(isinstance(name, str) and name.isprintable() and "\\" not in name for name in names):
-        return  # each prints as it is
-    printed: dict[str, Any] = {}
+        return
+    first_with_text: dict[str, Any] = {}
     for name in names:
-        other = printed.setdefault(cell(name), name)
-        if other is not name and other != name:
-            found = " and ".join(f"{each!r} ({type(each).__name__})" for each in (other, name))
-            needed = "Write them alike if they are the same, or rename one of them"
-            raise ValueError(f"{argument}: {found} are two values that print alike. {needed}.")
+        first = first_with_text.setdefault(cell(name), name)
+        if first is not name and first != name:
+            raise ValueError(
+                f"{argument}: {first!r} ({type(first).__name__}) and"
+                f" {name!r} ({type(name).__name__}) are two values that print alike. Write them"
+                " alike if they are the same, or rename one of them."
+            )
 
 
 def _escaped(text: str, kept: str = "") -> str:
+    """The text with escapes for hidden characters, except those in `kept`."""
     if text.isprintable():
         return text
     return "".join(
@@ -94,6 +97,7 @@ def _is_hidden(character: str, kept: str) -> bool:
 
 
 def _escape(character: str) -> str:
+    # Python leaves characters that can be printed, such as spaces, as they are.
     if character.isascii() and character.isprintable():
         return f"\\x{ord(character):02x}"
     return character.encode("unicode_escape").decode("ascii")

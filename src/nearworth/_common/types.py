@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-# Q validation points ("queries") by N training points, in point order or in rank order as the name
-# says.
+# A matrix has Q rows, one for each validation point ("query"), and N columns, one for each training
+# point in the order of the points, or of their ranks where the name says so.
 FloatMatrix: TypeAlias = npt.NDArray[np.float64]
 BoolVector: TypeAlias = npt.NDArray[np.bool_]
 BoolMatrix: TypeAlias = npt.NDArray[np.bool_]

@@ -14,7 +14,9 @@ PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 def warn_user(message: str) -> None:
     """Warn at the nearest call that comes from outside the package."""
-    depth, frame = 1, sys._getframe()
+    depth = 1
+    frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        depth, frame = depth + 1, frame.f_back
+        depth += 1
+        frame = frame.f_back
     warnings.warn(one_line(message), stacklevel=depth)

@@ -110,13 +110,14 @@ class Method:
             )
         if self.n_candidates is None:
             return f"all neighbours ranked: {self.reason}"
-        how = (
-            "every distance computed" if self.searcher is None else f"found by {self.searcher.name}"
-        )
-        return f"{self.n_candidates:,} nearest ranked, {how}: {self.reason}"
+        search = "every distance computed"
+        if self.searcher is not None:
+            search = f"found by {self.searcher.name}"
+        return f"{self.n_candidates:,} nearest ranked, {search}: {self.reason}"
 
     @property
     def is_exact(self) -> bool:
+        """Whether all neighbors are ranked."""
         return self.n_candidates is None and self.max_error is None
 
     @property
@@ -223,13 +224,14 @@ def choose_method(
 
 
 def _radius_rule(training: TrainingSet, parameters: Mapping[str, Any], n_val: int) -> RadiusRule:
+    """The game of votes within a radius, with noise if privacy is wanted."""
     rule = RadiusRule(float(parameters["radius"]))
     privacy = parameters["privacy"]
     if privacy is None:
         return rule
 
-    # Two runs with the same noise on other counts, or with a multiple of it, would tell the
-    # counts. So the seed of the noise depends on all that the counts and its size depend on.
+    # Two runs with the same noise on other counts, or with a multiple of it, would reveal the
+    # counts. So the seed depends on all that the counts and the size of the noise depend on.
     noise = privacy_noise(privacy, n_val)
     secret = int(as_generator(parameters["random_state"]).integers(2**63))
     seed = fingerprint(
@@ -311,7 +313,8 @@ class Plan:
     --------
     >>> import numpy as np
     >>> import nearworth as nw
-    >>> X, y = np.arange(2000.0).reshape(1000, 2), np.arange(1000) % 3
+    >>> X = np.arange(2000.0).reshape(1000, 2)
+    >>> y = np.arange(1000) % 3
     >>> plan = nw.KNNShapley(max_memory="8MB", n_jobs=2).fit(X, y).plan(500)
     >>> plan.n_train, plan.n_val
     (1000, 500)
@@ -418,31 +421,21 @@ def make_plan(
     keys = training.keys
     n_train = n_train or training.n_rows
     n_leaves = -(-n_val // CHUNK)
+    max_threads = _useful_threads(training, parameters, method, n_train, n_leaves)
     needs = _MemoryNeeds.of(training, parameters, method, n_train, n_leaves)
+    allowed = _allowed_memory(parameters, needs.by_pair.total(), n_train)
 
-    # A run that needs more than the usual share of the free memory is not refused for that: only
-    # a limit of the user is binding.
-    max_memory = budget(parameters)
-    if max_memory is not None:
-        allowed = max_memory
-    else:
-        allowed = max(default_budget(), needs.by_pair.total())
-    if needs.by_pair.total() > allowed:
-        raise ValueError(
-            f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: one"
-            f" validation point needs {needs.by_pair.total():,}."
-        )
+    products = False
+    if _products_pay(training, method, n_train, n_val):
+        products = needs.by_product.total() <= allowed
 
     # Single precision is used if it leaves room for batches of an efficient size. For points in a
     # file it would need a copy of all of them in memory.
-    max_threads = _useful_threads(training, parameters, method, n_train, n_leaves)
-    products = (
-        _products_pay(training, method, n_train, n_val) and needs.by_product.total() <= allowed
-    )
     single = False
     if products and not keys.streamed:
-        batch = min(EFFICIENT_BATCH, n_val)
-        single = needs.with_copy.total(max_threads, batch) <= allowed
+        efficient_batch = min(EFFICIENT_BATCH, n_val)
+        single = needs.with_copy.total(max_threads, efficient_batch) <= allowed
+
     memory = needs.by_pair
     if products:
         memory = needs.with_copy if single else needs.by_product
@@ -464,6 +457,20 @@ def make_plan(
         working_bytes=memory.total(threads, batch),
         method=method,
     )
+
+
+def _allowed_memory(parameters: Mapping[str, Any], needed: int, n_train: int) -> int:
+    """The bytes that a run may take; refused if it needs more."""
+    max_memory = budget(parameters)
+    if max_memory is None:
+        # A run that needs more than the usual share of the free memory is not refused for that.
+        return max(default_budget(), needed)
+    if needed > max_memory:
+        raise ValueError(
+            f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: one"
+            f" validation point needs {needed:,}."
+        )
+    return max_memory
 
 
 def _products_pay(training: TrainingSet, method: Method, n_train: int, n_val: int) -> bool:

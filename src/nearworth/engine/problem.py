@@ -28,9 +28,6 @@ from nearworth.neighbors.keys import Keys, make_keys
 
 PRECOMPUTED = "precomputed"
 
-# The parameters that shape a training set; all others belong to a single run.
-GEOMETRY = ("task", "metric", "metric_params")
-
 NOBODY: IntVector = np.zeros(0, dtype=np.intp)
 
 # Each number of excluded points needs a game of its own, whose weights take time to compute. With
@@ -425,7 +422,10 @@ class TrainingSet:
         return queries
 
     def _check_query_labels(self, y_val: Any, n_rows: int) -> npt.NDArray[Any]:
-        """Codes of classes, with a warning if training labels lack some of them; or targets."""
+        """Labels as codes of classes, or targets.
+
+        A label that no training point has is not refused: the user is warned.
+        """
         if self.classes is None:
             return check_targets(y_val, "y_val", n_rows)
         codes, unseen = self.classes.encode(y_val, "y_val", n_rows)

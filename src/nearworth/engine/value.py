@@ -1,12 +1,14 @@
-"""The one sequence from a problem to a Valuation, for estimator, audit and explanations: method,
-plan, run, result.
+"""The one sequence from a problem to a Valuation: method, plan, run, result.
+
+The estimator, the audit and its explanations all use it. Validation points are called queries
+here.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -23,7 +25,7 @@ from nearworth.engine.evaluators import evaluators_of
 from nearworth.engine.plan import Method, Plan, choose_method, make_plan
 from nearworth.engine.problem import Problem, budget
 from nearworth.engine.run import NearestLists, Request, Span, progress_report, run, run_steps
-from nearworth.engine.truncate import CONFIDENCE, SearcherSource, Source
+from nearworth.engine.truncate import CONFIDENCE, SearcherSource, SearchReport, Source
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, condition
 from nearworth.inputs.targets import check_rows
@@ -32,9 +34,10 @@ from nearworth.results.sums import SELF, Leaf, Moments, Origin, Partial, Validat
 from nearworth.results.typical_error import TypicalError, estimate_error, sample_sizes
 from nearworth.results.valuation import Valuation
 
-CHECKPOINT_INTERVAL = 30.0
-# Valuations to be combined may differ in these: numbers do not depend on them, or Origin has what
-# they led to.
+CHECKPOINT_INTERVAL = 30.0  # seconds
+
+# Valuations to be combined may differ in these parameters: numbers do not depend on them, or the
+# Origin has what they led to.
 IGNORED_WHEN_COMBINED = (
     "max_memory",
     "n_jobs",
@@ -52,33 +55,48 @@ check_folder = condition(
 
 
 def value(problem: Problem, options: Options | None = None) -> Valuation:
+    """The values of all players of a problem."""
     return _ValuationRun(problem, options or Options()).valuation()
 
 
 def value_and_nearest(
     problem: Problem, size: int, checkpoint: Path | None = None
 ) -> tuple[Valuation, Neighbours]:
-    """Values, and from the same pass over the keys the `size` nearest training points of each
-    validation point.
-    """
-    size, n_neighbors = min(size, problem.game.n_players), int(problem.parameters["n_neighbors"])
+    """Values, and the `size` nearest training points of each query from the same keys."""
+    size = min(size, problem.game.n_players)
+    n_neighbors = int(problem.parameters["n_neighbors"])
     lists = NearestLists(problem.n_val, size, n_neighbors, checkpoint)
-    return _ValuationRun(problem, Options(checkpoint=checkpoint), lists).valuation(), lists.found
+    valuation = _ValuationRun(problem, Options(checkpoint=checkpoint), lists).valuation()
+    return valuation, lists.found
 
 
 def partial_sums(problem: Problem, start: int) -> Partial:
-    """Sums over these validation points, the first of which is number `start` of all."""
-    part = _ValuationRun(problem, Options(partial=start))
-    return part.sum_up(Request(spread=part.spread))[0]
+    """Sums over these queries, the first of which is number `start` of all."""
+    valuation_run = _ValuationRun(problem, Options(partial=start))
+    return valuation_run.sum_up(Request(spread=valuation_run.spread)).summed
 
 
 def single_values(
     problem: Problem, rows: IntVector, plan: Plan | None = None, source: Source | None = None
 ) -> FloatMatrix:
-    """Values of some training points for each single validation point, (validation points, rows);
-    exact by default.
+    """Values of some training points for each single query.
+
+    Parameters
+    ----------
+    problem : Problem
+    rows : array of shape (R,)
+        The training points.
+    plan : Plan, optional
+        By default that of exact values.
+    source : Source, optional
+        The nearest points of each query, if the plan ranks only these; by default exact search.
+
+    Returns
+    -------
+    values : array of shape (Q, R)
     """
-    plan = plan or make_plan(problem.training, problem.parameters, Method(), problem.n_val)
+    if plan is None:
+        plan = make_plan(problem.training, problem.parameters, Method(), problem.n_val)
     values = np.empty((problem.n_val, len(rows)))
     request = Request(chosen=rows, contributions=values)
     run(problem, plan.threads, request, evaluators_of(plan.method, problem, plan, source))
@@ -87,8 +105,14 @@ def single_values(
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What else may be asked of a run; see `KNNShapley.value`. `partial` is the number of a part's
-    first point.
+    """What else may be asked of a run.
+
+    Attributes
+    ----------
+    contributions, checkpoint, checkpoint_interval, continue_from, executor, scratch
+        As given by the user; see `KNNShapley.value`.
+    partial : int or None
+        If the queries are a part of all, the number of the first one.
     """
 
     contributions: Any = None
@@ -127,277 +151,391 @@ class Options:
                 f"groups need every neighbour ranked, not {method.n_candidates:,}. Use"
                 " search='exact'."
             )
-        if (searcher := method.searcher) is None:
-            return
+        if method.searcher is not None:
+            self._check_searcher(method.searcher, problem.parameters["random_state"])
+
+    def _check_searcher(self, searcher: Searcher, random_state: Any) -> None:
+        """Refuse what needs sums that another run can continue, where a searcher has none."""
         for name in ("continue_from", "executor", "partial"):
             if getattr(self, name) is not None:
                 raise ValueError(
                     f"{name} needs search='exact': a searcher is judged on a sample of all points."
                 )
-        seeds = problem.parameters["random_state"], searcher.random_state
-        repeatable = searcher.fingerprint is not None and all(
-            isinstance(seed, Integral) for seed in seeds
-        )
-        if self.checkpoint is not None and not repeatable:
-            known = f"fingerprint() of {searcher.name} (see Searcher), and numbers as random_state"
-            needed = f"to find the same neighbours again takes {known}, here and of the searcher"
-            raise ValueError(f"checkpoint: {needed}; got {seeds}.")
+        if self.checkpoint is None:
+            return
+        seeds = (random_state, searcher.random_state)
+        has_seeds = all(isinstance(seed, Integral) for seed in seeds)
+        if searcher.fingerprint is None or not has_seeds:
+            raise ValueError(
+                "checkpoint: to find the same neighbours again takes fingerprint() of"
+                f" {searcher.name} (see Searcher), and numbers as random_state, here and of the"
+                f" searcher; got {seeds}."
+            )
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over queries, and how many of these came from a checkpoint."""
+
+    summed: Partial
+    n_resumed: int
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """Where a run begins.
+
+    Attributes
+    ----------
+    summed : Partial
+        The sums to add to; empty, unless the run continues another one.
+    opened : Leaf or None
+        The sums of the last leaf of that one, if it is short.
+    offset : int
+        The number of queries before those of this run.
+    """
+
+    summed: Partial
+    opened: Leaf | None
+    offset: int
 
 
 class _ValuationRun:
-    """One problem on its way to a Valuation."""
+    """One problem on its way to a Valuation.
+
+    Attributes
+    ----------
+    problem : Problem
+    options : Options
+    parameters : mapping
+        The parameters of the problem.
+    nearest : NearestLists or None
+        Gets the nearest points of each query.
+    spread : bool
+        Whether standard errors are wanted.
+    method : Method
+    plan : Plan
+    chosen : array or None
+        The training points whose values for each query are wanted.
+    source : SearcherSource or None
+        The candidates of each query, if they do not come from exact search.
+    typical_error : TypicalError or function
+        The typical error of approximate values, or what estimates it once it is asked for.
+    validation : str
+        A hash of the queries, or SELF.
+    """
 
     def __init__(
         self, problem: Problem, options: Options, nearest: NearestLists | None = None
     ) -> None:
-        self.problem, self.options, self.nearest = problem, options, nearest
-        self.parameters, self.spread = (
-            problem.parameters,
-            bool(problem.parameters["standard_errors"]),
-        )
-        self._use(
-            self._choose(self.parameters) if problem.rule is None else Method(rule=problem.rule)
-        )
+        self.problem = problem
+        self.options = options
+        self.nearest = nearest
+        self.parameters = problem.parameters
+        self.spread = bool(problem.parameters["standard_errors"])
+        if problem.rule is None:
+            self._use(self._choose(self.parameters))
+        else:
+            self._use(Method(rule=problem.rule))
         if self.method.searcher is not None:
             self._evaluate(self.method.searcher)
-        groups = [] if problem.groups is None else [problem.groups.of_queries]
-        data = (problem.queries, problem.query_labels, problem.weights, *groups)
-        self.validation = SELF if problem.leave_one_out else fingerprint(*data)
+
+        if problem.leave_one_out:
+            self.validation = SELF
+        else:
+            groups = [] if problem.groups is None else [problem.groups.of_queries]
+            self.validation = fingerprint(
+                problem.queries, problem.query_labels, problem.weights, *groups
+            )
 
     def _use(self, method: Method) -> None:
-        problem, rows, self.method = self.problem, self.options.contributions, method
-        if self.nearest is not None and method.searcher is None:
-            self.method = Method(reason="the nearest are listed in the same pass")
-        elif self.nearest is not None and method.n_candidates is not None:
-            self.method = replace(method, n_candidates=max(method.n_candidates, self.nearest.size))
-        self.options.check(problem, self.method)
-        self.plan = make_plan(problem.training, self.parameters, self.method, problem.n_val)
-        self.source: SearcherSource | None = None  # of candidates, if not exact search
+        """Settle on a method, with its plan; refuse what it cannot do."""
+        problem = self.problem
+        if self.nearest is not None:
+            # Lists of the nearest are exact unless a searcher finds them; then it must find enough.
+            if method.searcher is None:
+                method = Method(reason="the nearest are listed in the same pass")
+            elif method.n_candidates is not None:
+                n_candidates = max(method.n_candidates, self.nearest.size)
+                method = replace(method, n_candidates=n_candidates)
+        self.options.check(problem, method)
+        self.method = method
+        self.plan = make_plan(problem.training, self.parameters, method, problem.n_val)
+        self.source: SearcherSource | None = None
         self.typical_error: TypicalError | Callable[[], TypicalError] = self._estimate_error
+        rows = self.options.contributions
         self.chosen = None if rows is None else check_rows(rows, "contributions", problem.n_train)
         if self.chosen is not None:
-            needed = 8 * problem.n_val * self.chosen.size + self.plan.working_bytes
-            allowed = budget(self.parameters) or free_memory()
-            if allowed is not None and needed > allowed:
-                raise ValueError(
-                    f"contributions need {needed:,} bytes, but {allowed:,} are left. Choose fewer"
-                    " rows."
-                )
+            self._check_memory_of_contributions(self.chosen)
+
+    def _check_memory_of_contributions(self, chosen: IntVector) -> None:
+        needed = 8 * self.problem.n_val * chosen.size + self.plan.working_bytes
+        allowed = budget(self.parameters) or free_memory()
+        if allowed is not None and needed > allowed:
+            raise ValueError(
+                f"contributions need {needed:,} bytes, but {allowed:,} are left. Choose fewer rows."
+            )
 
     def _evaluate(self, searcher: Searcher) -> None:
-        """Build the index and estimate its typical error, which "auto" does not let exceed
-        `max_error`.
+        """Build an index and estimate the typical error of values from what it finds.
+
+        With search="auto", an index whose error may exceed `max_error` is given up.
         """
-        rng, wanted = as_generator(self.parameters["random_state"]), self.parameters["max_error"]
+        rng = as_generator(self.parameters["random_state"])
         assert self.method.n_candidates is not None
         self.source = SearcherSource(
             self.problem, searcher, self.method.n_candidates, rng, self.nearest
         )
-        self.typical_error = error = self._estimate_error(rng)
-        if (
-            self.parameters["search"] == "auto"
-            and wanted is not None
-            and error.interval[1] > wanted
-        ):
+        error = self._estimate_error(rng)
+        self.typical_error = error
+        max_error = self.parameters["max_error"]
+        if self.parameters["search"] != "auto" or max_error is None:
+            return
+        _, upper = error.interval
+        if upper > max_error:
             exact = self._choose({**self.parameters, "search": "exact"})
             self._use(replace(exact, reason=f"an index has a typical error of {error}"))
 
     def _choose(self, parameters: Mapping[str, Any]) -> Method:
-        return choose_method(
-            self.problem.training, parameters, self.problem.n_val, self.problem.game.n_players
-        )
+        problem = self.problem
+        return choose_method(problem.training, parameters, problem.n_val, problem.game.n_players)
 
     def valuation(self) -> Valuation:
-        problem, training = self.problem, self.problem.training
-        request = Request(
-            spread=self.spread,
-            chosen=self.chosen,
-            nearest=self.nearest,
-            contributions=(
-                None if self.chosen is None else np.empty((problem.n_val, self.chosen.size))
-            ),
-            excess=None if self.source is None else np.zeros((2, problem.n_val)),
-        )
-        summed, resumed = self.sum_up(request)
-        moments, search_report = (
-            summed.finish(),
-            None if self.source is None else self.source.report(),
-        )
-        if search_report is not None:
-            assert moments.ends is not None
-            assert request.excess is not None
-            # Wider at both ends, as if the worst of these validation points lacked neighbours.
-            ordered = np.sort(request.excess * problem.weights, axis=1)[:, ::-1]
-            below, above = ordered[:, : search_report.incomplete].sum(axis=1)
-            moments = replace(moments, ends=moments.ends + np.array([[-below], [above]]))
-        if problem.leave_one_out and problem.ties == "average" and problem.rule is None:
-            # Identical points meet the same terms, but not in the same order: rounding must not
-            # tell them apart.
-            groups = [] if problem.groups is None else [problem.groups.of_training]
-            moments = moments.take(
-                training.first_duplicates(problem.labels, problem.weights, *groups)
-            )
+        """Run, and make the result."""
+        problem = self.problem
+        request = self._request()
+        sums = self.sum_up(request)
+        search = None if self.source is None else self.source.report()
+        moments = self._moments(sums.summed, search, request.excess)
         if not np.isfinite(moments.total).all():
             raise ValueError(
                 "The values overflow 64-bit floats. Rescale the targets or the weights."
             )
-        continued = self.options.continue_from is not None
+
+        # Only the sums of continued queries are left, so that nothing can be estimated from them.
+        is_continued = self.options.continue_from is not None
+        has_typical_error = not is_continued and moments.ends is not None
+        has_group_moments = not is_continued and self.spread
+        may_lack_neighbours = search is not None and search.incomplete > 0
+        features = problem.training.features
         valuation = Valuation(
             moments,
-            summed.origin,
+            sums.summed.origin,
             contributions=request.contributions,
             contribution_rows=self.chosen,
-            backend=training.features.backend if training.features else None,
-            index=training.features.index if training.features else None,
-            confidence=(
-                CONFIDENCE if search_report is not None and search_report.incomplete else 1.0
-            ),
-            search=search_report,
-            partial=summed if search_report is None else None,
-            resumed=resumed,
-            _typical_error=None if continued or moments.ends is None else self.typical_error,
-            _moments_by_group=self._group_moments if self.spread and not continued else None,
+            backend=None if features is None else features.backend,
+            index=None if features is None else features.index,
+            confidence=CONFIDENCE if may_lack_neighbours else 1.0,
+            search=search,
+            partial=sums.summed if search is None else None,
+            resumed=sums.n_resumed,
+            _typical_error=self.typical_error if has_typical_error else None,
+            _moments_by_group=self._group_moments if has_group_moments else None,
         )
-        wanted = self.parameters["max_error"]
-        if search_report is not None and wanted is not None and valuation.error_bound > wanted:
-            # A searcher may miss neighbours, which no choice of K* beforehand can make up for.
-            typical = (
-                f"The typical error of a value is {self.typical_error}. Use search='exact' if that"
-                " is too much."
-            )
-            warn_user(
-                f"max_error={wanted:g} was asked for, but only {valuation.error_bound:.2g} is"
-                f" certain. {typical}"
-            )
+        if search is not None:
+            self._warn_if_bound_exceeded(valuation)
         return valuation
 
-    def sum_up(self, request: Request) -> tuple[Partial, int]:
-        """Sums over the validation points, and how many of these came from a checkpoint."""
-        base, opened, offset = self._beginning()
-        if offset:
-            positions = offset + np.arange(self.problem.n_val)
+    def _request(self) -> Request:
+        n_val = self.problem.n_val
+        contributions = None if self.chosen is None else np.empty((n_val, self.chosen.size))
+        excess = None if self.source is None else np.zeros((2, n_val))
+        return Request(
+            spread=self.spread,
+            chosen=self.chosen,
+            contributions=contributions,
+            excess=excess,
+            nearest=self.nearest,
+        )
+
+    def _moments(
+        self, summed: Partial, search: SearchReport | None, excess: FloatMatrix | None
+    ) -> Moments:
+        """The finished sums of all queries.
+
+        `search` and `excess` (see Request) are given if a searcher found the candidates.
+        """
+        problem = self.problem
+        moments = summed.finish()
+        if search is not None:
+            assert moments.ends is not None
+            assert excess is not None
+            # Neighbors may be missing for so many queries. The intervals are widened as if for
+            # the worst of all queries.
+            ordered = np.sort(excess * problem.weights, axis=1)[:, ::-1]
+            below, above = ordered[:, : search.incomplete].sum(axis=1)
+            moments = replace(moments, ends=moments.ends + np.array([[-below], [above]]))
+
+        if problem.leave_one_out and problem.ties == "average" and problem.rule is None:
+            # Identical points meet the same terms, but not in the same order. They get the value
+            # of the first one, so that rounding does not tell them apart.
+            groups = [] if problem.groups is None else [problem.groups.of_training]
+            first = problem.training.first_duplicates(problem.labels, problem.weights, *groups)
+            moments = moments.take(first)
+        return moments
+
+    def _warn_if_bound_exceeded(self, valuation: Valuation) -> None:
+        """A searcher may miss neighbors, which no number of candidates can make up for."""
+        max_error = self.parameters["max_error"]
+        if max_error is not None and valuation.error_bound > max_error:
+            warn_user(
+                f"max_error={max_error:g} was asked for, but only {valuation.error_bound:.2g} is"
+                f" certain. The typical error of a value is {self.typical_error}. Use"
+                " search='exact' if that is too much."
+            )
+
+    def sum_up(self, request: Request) -> _Sums:
+        """Sum over the queries, from where a checkpoint or another run ended."""
+        beginning = self._beginning()
+        n_val = self.problem.n_val
+        if beginning.offset:
+            positions = beginning.offset + np.arange(n_val)
             self.problem = replace(self.problem, positions=positions)
-        folder, sums = self.options.checkpoint, nullcontext((base, lambda _partial: None))
-        if folder is not None:
-            sums = checkpointed(folder, base, float(self.options.checkpoint_interval))  # type: ignore[assignment]
-        with sums as (summed, on_leaf):
-            if self.source is not None:  # what it failed on goes into the checkpoint too
+        with self._kept_sums(beginning.summed) as (summed, on_leaf):
+            # What the searcher failed on belongs to the sums, so that a resumed run knows it.
+            if self.source is not None:
                 summed.attach({"failed": self.source.failed, "excess": request.excess})
-            span = Span.of(self.problem.n_val, summed, offset, opened)
+            span = Span.of(n_val, summed, beginning.offset, beginning.opened)
             if span.leaves:
                 self._run(request, summed, span, on_leaf)
-        return summed, self.problem.n_val - span.n_points
+        return _Sums(summed, n_resumed=n_val - span.n_points)
+
+    def _kept_sums(
+        self, beginning: Partial
+    ) -> AbstractContextManager[tuple[Partial, Callable[[Partial], object]]]:
+        """The sums to add to, and what to call after each leaf; with a checkpoint, those of it."""
+        if self.options.checkpoint is None:
+            return nullcontext((beginning, lambda _partial: None))
+        interval = float(self.options.checkpoint_interval)
+        return checkpointed(self.options.checkpoint, beginning, interval)
 
     def _run(
         self, request: Request, summed: Partial, span: Span, on_leaf: Callable[[Partial], object]
     ) -> None:
-        """Add what is still to come, here or on an executor, and say how far it is."""
-        problem, options, done = self.problem, self.options, self.problem.n_val - span.n_points
-        if options.executor is None:
+        """Add the leaves of a span, here or on an executor, and report the progress."""
+        problem = self.problem
+        executor = self.options.executor
+        if executor is None:
             evaluators = evaluators_of(self.method, problem, self.plan, self.source)
             steps = run_steps(problem, self.plan.threads, request, evaluators, summed, span)
         else:
             from nearworth.engine.cluster import run_on
 
-            steps = run_on(options.executor, problem, self.method, summed, span, options.scratch)
+            steps = run_on(executor, problem, self.method, summed, span, self.options.scratch)
+        n_done = problem.n_val - span.n_points
         with (
-            progress_report(self.parameters["progress"], problem.n_val, done) as report,
+            progress_report(self.parameters["progress"], problem.n_val, n_done) as report,
             closing(steps),
         ):
-            for finished in steps:
-                done += finished
-                if finished:
-                    report(done, problem.n_val)
+            for n_finished in steps:
+                n_done += n_finished
+                if n_finished:
+                    report(n_done, problem.n_val)
                 on_leaf(summed)
 
     def _estimate_error(self, rng: np.random.Generator | None = None) -> TypicalError:
-        """From validation points that are also valued exactly: see results/typical_error.py."""
-        problem, source, rng = (
-            self.problem,
-            self.source,
-            rng or as_generator(self.parameters["random_state"]),
-        )
-        size, n_rows = sample_sizes(
-            problem.n_val, problem.n_train, None if source else budget(self.parameters)
-        )
-        sources: Sequence[Source | None] = [None]
-        if source is None:
-            n_kept, some = (
-                problem.n_val,
-                problem.some(np.sort(rng.choice(problem.n_val, size, replace=False))),
-            )
+        """The typical error, from queries that are also valued exactly.
+
+        See results/typical_error.py.
+        """
+        problem = self.problem
+        if rng is None:
+            rng = as_generator(self.parameters["random_state"])
+        max_memory = budget(self.parameters) if self.source is None else None
+        size, n_rows = sample_sizes(problem.n_val, problem.n_train, max_memory)
+
+        # A searcher has two kinds of queries: those that were searched exactly, to measure its
+        # recall, and all others.
+        sources: Sequence[Source | None]
+        if self.source is None:
+            n_searched_exactly = problem.n_val
+            queries = np.sort(rng.choice(problem.n_val, size, replace=False))
+            sample = problem.some(queries)
+            sources = [None]
         else:
-            n_kept, (some, sources) = source.n_sampled, source.sample(size, rng)
-            some = replace(
-                some, parameters={**self.parameters, "max_memory": None}
-            )  # searchers have their own limits
+            n_searched_exactly = self.source.n_sampled
+            sample, sources = self.source.sample(size, rng)
+            # A searcher has its own limit of memory.
+            sample = replace(sample, parameters={**self.parameters, "max_memory": None})
+
         rows = np.sort(rng.choice(problem.n_train, n_rows, replace=False))
-        exact, shares = single_values(some, rows), some.weights[:, None] / problem.weights.sum()
-        errors = [(single_values(some, rows, self.plan, each) - exact) * shares for each in sources]
-        return estimate_error(errors[0], errors[-1], n_kept, problem.n_val)
+        exact = single_values(sample, rows)
+        shares = sample.weights[:, None] / problem.weights.sum()
+        errors = []
+        for source in sources:
+            values = single_values(sample, rows, self.plan, source)
+            errors.append((values - exact) * shares)
+        return estimate_error(errors[0], errors[-1], n_searched_exactly, problem.n_val)
 
     def _group_moments(self, groups: IntVector) -> Moments:
-        """A second run, which sums the values of each group."""
+        """The sums of groups of training points with their spread, by a second run."""
         evaluators = evaluators_of(self.method, self.problem, self.plan, self.source)
-        return run(
-            self.problem, self.plan.threads, Request(spread=True, groups=groups), evaluators
-        ).finish()
+        request = Request(spread=True, groups=groups)
+        return run(self.problem, self.plan.threads, request, evaluators).finish()
 
-    def _beginning(self) -> tuple[Partial, Leaf | None, int]:
-        """An empty Partial, or the one to continue; the sums of its open leaf; how many points it
-        holds.
-        """
-        base = self.options.continue_from
-        if base is None:
+    def _beginning(self) -> _Beginning:
+        """Where the run begins: with nothing, or where the one to continue has ended."""
+        continued = self.options.continue_from
+        if continued is None:
             start = self.options.partial or 0
-            return Partial(self._origin(start)), None, start
-        base = base.partial if isinstance(base, Valuation) else base
-        if base is None:
+            return _Beginning(Partial(self._origin(start)), opened=None, offset=start)
+
+        partial = continued.partial if isinstance(continued, Valuation) else continued
+        if partial is None:
             raise ValueError(
                 "continue_from: this valuation has no running sums. Save and load those:"
                 " v.partial.save."
             )
-        ranges = base.ranges
+        ranges = partial.ranges
         if len(ranges) != 1 or ranges[0][0] != 0:
             raise ValueError(
                 "continue_from must hold all validation points from the first on; it is a"
-                f" {base!r}."
+                f" {partial!r}."
             )
-        offset = ranges[0][1]
+        _, offset = ranges[0]
         origin = self._origin(offset)
-        merged = base.origin.merge([origin])
-        if base.origin.shares_validation(origin):
+        merged_origin = partial.origin.merge([origin])
+        if partial.origin.shares_validation(origin):
             raise ValueError(
                 "continue_from already holds this validation set; its points would count twice."
             )
-        finished, opened = base.reopened()
-        finished.origin = merged
-        return finished, opened, offset
+        summed, opened = partial.reopened()
+        summed.origin = merged_origin
+        return _Beginning(summed, opened, offset)
 
     def _origin(self, offset: int) -> Origin:
-        problem, training, method = self.problem, self.problem.training, self.method
-        ignored = {*IGNORED_WHEN_COMBINED} - (
-            {"max_error"} if method.max_error is not None else set()
-        )
-        searched = self.source if self.options.checkpoint is not None else None
-        groups = {} if problem.groups is None else {"groups": problem.groups.of_training}
-        compared = {**self.parameters, **groups, **(method.rule.identity() if method.rule else {})}
+        """Which data and parameters the sums belong to, after `offset` earlier queries."""
+        problem = self.problem
+        training = problem.training
+        method = self.method
+
+        # A certified error has its own cuts, on which values depend.
+        ignored = set(IGNORED_WHEN_COMBINED)
+        if method.max_error is not None:
+            ignored.remove("max_error")
+        compared = dict(self.parameters)
+        if problem.groups is not None:
+            compared["groups"] = problem.groups.of_training
+        if method.rule is not None:
+            compared.update(method.rule.identity())
+        parameters = {name: describe(compared[name]) for name in compared if name not in ignored}
+
+        n_classes = None
+        if training.classes is not None:
+            n_classes = training.n_classes(self.parameters["n_classes"])
+        search = None
+        if self.source is not None and self.options.checkpoint is not None:
+            search = self.source.identity()
         return Origin(
             version=__version__,
-            parameters={
-                name: describe(each) for name, each in compared.items() if name not in ignored
-            },
+            parameters=parameters,
             n_train=problem.n_values,
-            n_classes=(
-                training.n_classes(self.parameters["n_classes"])
-                if training.classes is not None
-                else None
-            ),
+            n_classes=n_classes,
             training=training.fingerprint,
             validation=(ValidationSet(offset, problem.n_val, self.validation),),
             standard_errors=self.spread,
             ranked=method.n_candidates,
             tail=None if method.n_candidates is None else method.tail,
-            search=None if searched is None else searched.identity(),
+            search=search,
             weights=fingerprint(problem.weights) if problem.leave_one_out else None,
         )
