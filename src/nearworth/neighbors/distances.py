@@ -107,7 +107,7 @@ def first_duplicates(*parts: Any) -> IntVector:
 
 
 def count_copied(points: Any, queries: Any) -> int:
-    """How many queries are rows among the points; 0 if no column tells half of the queries apart."""
+    """How many queries are rows among the points; 0 if no column tells half of them apart."""
     sorted_columns = np.sort(queries[:, :MAX_COLUMNS_TRIED], axis=0)
     n_distinct = 1 + (sorted_columns[1:] != sorted_columns[:-1]).sum(axis=0)
     best = int(np.argmax(n_distinct))
