@@ -108,9 +108,10 @@ class ClassificationGame:
         return np.asarray(values + own * gains + other * gains_of_others - empty / self._n_classes)
 
     def added(self, n_matches: Any) -> tuple[Any, Any]:
-        """What the soft utility adds to the value of a match and of a non-match.
+        """What the soft utility adds to the value of a match, and of a point that is none.
 
-        It depends on the number of matches alone.
+        It depends on the number of matches alone, which may be an array. The original utility adds
+        nothing.
         """
         if self._correction is None:
             return 0.0, 0.0

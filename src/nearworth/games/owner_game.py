@@ -332,6 +332,7 @@ def sampled_values(
     n_matches = np.bincount(owners, gains, n_owners).astype(float)
     for _ in range(n_orders):
         arrivals = rng.random(n_owners)
+        # Tied rows stand in a new random order each time.
         ranked: IntVector | slice = slice(None)
         if has_ties:
             ranked = np.lexsort((rng.random(len(owners)), blocks))

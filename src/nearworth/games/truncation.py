@@ -204,6 +204,7 @@ def candidates_for_error(game: ClassificationGame, max_error: float, tail: Tail 
     """
     truncated = TruncatedClassification(game, tail)
     choices = range(1, game.n_players + 1)
+    # With more neighbors the error is no larger.
     position = bisect_left(choices, True, key=lambda k: truncated.worst_error(k) <= max_error)
     return choices[position]
 

@@ -90,6 +90,8 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 
 
 def one_of(*options: str) -> Check:
+    """A check that a value is one of these texts."""
+
     def check(name: str, value: Any) -> None:
         if not isinstance(value, str):
             listed = ", ".join(map(repr, options))
@@ -101,6 +103,8 @@ def one_of(*options: str) -> Check:
 
 
 def whole_number(minimum: int, *, or_none: bool = False) -> Check:
+    """A check that a value is a whole number of 64 bits, and not too small."""
+
     def check(name: str, value: Any) -> None:
         if value is None and or_none:
             return
@@ -119,6 +123,7 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
 
 
 def semivalue(name: str, value: Any) -> None:
+    """Check a name, or a tuple of ("beta", a, b) or ("sizes", low, high)."""
     match value:
         case ["beta", a, b] if all(is_real(x) and 1e-100 <= x <= 1e100 for x in (a, b)):
             return
@@ -134,6 +139,7 @@ def semivalue(name: str, value: Any) -> None:
 
 
 def search(name: str, value: Any) -> None:
+    """Check a name, or an object that searches."""
     if callable(getattr(value, "fit", None)) and callable(getattr(value, "search", None)):
         return
     is_name = condition(

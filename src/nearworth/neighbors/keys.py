@@ -622,8 +622,10 @@ class CosineKeys(Keys):
         """
         if not self._all_whole:
             return np.zeros(queries.shape[0], dtype=bool)
-        fourth_power = self._max_square * self._max_square
-        is_told_apart = fourth_power * _squares(queries) < MAX_EXACT_FRACTION
+        # Two fractions over the squares of training rows differ by at least one over the product of
+        # these squares.
+        max_product = self._max_square * self._max_square
+        is_told_apart = max_product * _squares(queries) < MAX_EXACT_FRACTION
         return _are_whole(queries) & is_told_apart
 
     def _fractions(self, queries: Any) -> FloatMatrix:
