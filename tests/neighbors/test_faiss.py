@@ -95,7 +95,7 @@ def test_effort_grows_with_the_recall(points):
 
 @faiss_needed
 def test_what_cannot_be_reached_is_said(points, monkeypatch):
-    monkeypatch.setattr(faiss_search, "MOST_FETCHED", 10)
+    monkeypatch.setattr(faiss_search, "MAX_FETCHED", 10)
     tuning = FaissSearch("PQ2x4fs", recall=0.99).fit(points[0]).prepare(10).tuning
     assert "99.0% were asked for" in tuning.warning
     assert tuning.warning in str(tuning)
@@ -118,7 +118,7 @@ def test_auto_goes_by_size(rng, monkeypatch):
 def test_codes_cover_all_columns(n_columns):
     *padding, codes = re.findall(r"\d+(?=,|x)", faiss_search.automatic_factory(50_000, n_columns))
     padded = int(padding[0]) if padding else n_columns
-    assert int(codes) <= faiss_search.MOST_CODES
+    assert int(codes) <= faiss_search.MAX_CODES
     assert padded % int(codes) == 0
     assert n_columns <= padded < n_columns + padded // int(codes)
 

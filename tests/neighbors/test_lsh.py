@@ -141,7 +141,7 @@ def test_hashes_are_folded_modulo_two_to_the_64(variant, rng, width):
         panel = np.zeros((4, lsh.PANEL), dtype=tables.vectors.dtype)
         some = queries[start : start + lsh.PANEL]
         with np.errstate(all="ignore"):
-            panel[:, : len(some)] = (some - tables.centre).T
+            panel[:, : len(some)] = (some - tables.center).T
             numbers = np.floor(tables.vectors @ panel + tables.offsets[:, :, None])[
                 :, :, : len(some)
             ]
@@ -327,7 +327,7 @@ def test_queries_beyond_all_measure_find_nothing(clusters):
 
 def test_tables_that_are_chosen_have_room(clusters, monkeypatch):
     X, _ = clusters
-    monkeypatch.setattr(lsh, "MOST_ENTRIES", 20 * len(X))
+    monkeypatch.setattr(lsh, "MAX_ENTRIES", 20 * len(X))
     assert (
         LSHSearch(recall=0.999, random_state=0).fit(X).prepare(10).tuning.parameters["n_tables"]
         <= 20

@@ -1,11 +1,10 @@
-"""Values of a K-nearest-neighbour classifier, from labels in rank order.
+"""Values of a K-nearest-neighbor classifier, from labels in rank order.
 
 For one validation point with u_l = 1 where the label at rank l matches and T = sum u
 (docs/mathematics.md):
 
-    phi_i = c_i u_i - sum_{l>i} d_l u_l                                   original utility
-          + own u_i + other (T - u_i) - empty/C                           and, for the soft one,
-          this
+    phi_i = c_i u_i - sum_{l>i} d_l u_l             the original utility
+          + own u_i + other (T - u_i) - empty/C     and, for the soft one, this
 
 The first line is linear in u and depends on the order, the second only on counts. With ties, the
 first is averaged over the orders inside each block.
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, Semivalue, Utility
 from nearworth.games.coefficients import (
+    ClassificationCorrection,
     Presence,
     RankWeights,
     classification_correction,
@@ -30,8 +30,17 @@ from nearworth.games.ties import TieBlocks
 
 
 def linear_values(u: FloatMatrix, weights: RankWeights, ties: TieBlocks) -> FloatMatrix:
-    """Values of the game (1/K) * (sum of u over the K nearest), u in rank order."""
-    worth, loss = weights.worth[None, :], weights.loss[None, :]
+    """Values of the game (1/K) * (sum of u over the K nearest).
+
+    Parameters
+    ----------
+    u : array of shape (Q, N)
+        In rank order.
+    weights : RankWeights
+    ties : TieBlocks
+    """
+    worth = weights.worth[None, :]
+    loss = weights.loss[None, :]
     in_block = ties.total(u)
     later = ties.at_end(sum_after(loss * (in_block / ties.size)))
     if ties.untied:
@@ -43,12 +52,11 @@ def linear_values(u: FloatMatrix, weights: RankWeights, ties: TieBlocks) -> Floa
 
 
 class ClassificationGame:
-    """Everything about N, K, the utility and the semivalue, computed once; then values per batch of
-    queries.
-    """
+    """The game of N players: coefficients once, then values per batch of queries."""
 
     TASK = "classification"
-    FLOATS_PER_PLAYER = (8, 2)  # while it is made, and afterwards: for the memory plan
+    # While it is made, and afterwards: for the memory plan.
+    FLOATS_PER_PLAYER = (8, 2)
 
     def __init__(
         self,
@@ -59,43 +67,55 @@ class ClassificationGame:
         semivalue: Semivalue = "shapley",
     ) -> None:
         presence = Presence.of(semivalue)
-        soft = utility == "soft"
+        is_soft = utility == "soft"
         self.n_players = n_players
         # The soft utility never divides by more votes than there are, so K > N is K = N; the
         # original one does.
-        self.weights = rank_weights(
-            presence, n_players, min(n_neighbors, n_players) if soft else n_neighbors
-        )
+        n_votes = min(n_neighbors, n_players) if is_soft else n_neighbors
+        self.weights = rank_weights(presence, n_players, n_votes)
         self._n_classes = n_classes
-        self._correction = (
-            classification_correction(presence, n_players, n_neighbors) if soft else None
-        )
+        self._correction: ClassificationCorrection | None = None
+        if is_soft:
+            self._correction = classification_correction(presence, n_players, n_neighbors)
 
     def values(
         self, labels: npt.NDArray[Any], label: npt.NDArray[Any], ties: TieBlocks
     ) -> FloatMatrix:
-        """Values in rank order (Q, N), from training labels in rank order (Q, N) and validation
-        labels (Q,).
+        """Values in rank order.
+
+        Parameters
+        ----------
+        labels : array of shape (Q, N)
+            Training labels in rank order.
+        label : array of shape (Q,)
+            Validation labels.
+        ties : TieBlocks
         """
         return self.gain_values((labels == label[:, None]).astype(np.float64), ties)
 
     def gain_values(self, gains: FloatMatrix, ties: TieBlocks) -> FloatMatrix:
-        """The same for real gains instead of matches, in rank order (Q, N): everything is linear in
-        them.
+        """The same for real gains instead of matches, in rank order (Q, N).
+
+        Everything is linear in them.
         """
         values = linear_values(gains, self.weights, ties)
         if self._correction is None:
             return values
-        own, other, empty = self._correction.own, self._correction.other, self._correction.empty
-        others = gains.sum(axis=1, keepdims=True) - gains
-        return np.asarray(values + own * gains + other * others - empty / self._n_classes)
+        own = self._correction.own
+        other = self._correction.other
+        empty = self._correction.empty
+        gains_of_others = gains.sum(axis=1, keepdims=True) - gains
+        return np.asarray(values + own * gains + other * gains_of_others - empty / self._n_classes)
 
     def added(self, n_matches: Any) -> tuple[Any, Any]:
-        """What the soft utility adds to the value of a match and of a non-match, given how many
-        matches there are.
+        """What the soft utility adds to the value of a match, and of a point that is none.
+
+        It depends on the number of matches alone, which may be an array. The original utility adds
+        nothing.
         """
         if self._correction is None:
             return 0.0, 0.0
-        own, other, empty = self._correction.own, self._correction.other, self._correction.empty
-        of_other = other * n_matches - empty / self._n_classes
-        return of_other + (own - other), of_other
+        own = self._correction.own
+        other = self._correction.other
+        to_other = other * n_matches - self._correction.empty / self._n_classes
+        return to_other + (own - other), to_other

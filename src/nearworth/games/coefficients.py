@@ -1,15 +1,14 @@
-"""Where every coefficient sequence is made, from the law of who else is present
-(docs/mathematics.md, decision 001).
+"""Where every coefficient sequence is made, from the law of who else is present.
 
-With ranks l = 1..N by distance:
+The formulas are derived in docs/mathematics.md and decision 001. With ranks l = 1..N by distance:
 
-    c_l   (1/K) P(fewer than K of the l-1 nearer points are present)      what a vote at rank l is
-    worth d_l   c_{l-1} - c_l                                                   what point l loses
-    to a nearer one e_l, f_l    the same for a pair: c and d of K-1 neighbours under the size-biased
-    law, one rank later p_j   P(j of the others are present)                                  for
-    coalitions smaller than K
+    c_l   (1/K) P(fewer than K of the l-1 nearer points are present): the value of a vote at rank l
+    d_l   c_{l-1} - c_l: what point l loses to a nearer one
+    e_l, f_l    the same for a pair: c and d of K-1 neighbors under the size-biased law, one rank
+                later
+    p_j   P(j of the others are present), for coalitions smaller than K
 
-A sequence is built outwards from its largest term by ratios and normalised by a sum of positive
+A sequence is built outwards from its largest term by ratios and normalized by a sum of positive
 terms. Nothing overflows, nothing cancels, and what underflows is negligible.
 """
 
@@ -22,20 +21,32 @@ import numpy as np
 
 from nearworth._common.types import FloatVector, Semivalue
 
+# Corrections that are kept, because radius games ask for every count.
+MAX_CORRECTIONS = 2**14
+
 
 @dataclass(frozen=True)
 class Presence:
-    """The law of t: Beta(present, absent), or t fixed at `fixed` when that is given; all weights
-    add up to `mass`.
+    """The law of t, the probability with which each point is present independently.
+
+    Attributes
+    ----------
+    present, absent : float
+        The law is Beta(present, absent), unless one of the next two is given.
+    fixed : float or None
+        The one value of t.
+    mass : float
+        What all weights add up to.
+    sizes : (first, last) or None
+        Instead of a law of t: the number of the others that are present is uniform between these.
+        A last one of None is the number of the others.
     """
 
     present: float = 1.0
     absent: float = 1.0
     fixed: float | None = None
     mass: float = 1.0
-    sizes: tuple[int, int | None] | None = (
-        None  # of the others present, instead: uniform from the first to the last
-    )
+    sizes: tuple[int, int | None] | None = None
 
     @classmethod
     def of(cls, semivalue: Semivalue) -> Presence:
@@ -46,7 +57,8 @@ class Presence:
             return cls(fixed=0.5)
         if semivalue == "loo":
             return cls(fixed=1.0)
-        if semivalue == "composite":  # an analyst must be there too: weight t
+        if semivalue == "composite":
+            # An analyst must be present too, which has the probability t.
             return cls(present=2.0, mass=0.5)
         name, a, b = semivalue
         if name == "sizes":
@@ -65,9 +77,7 @@ class Presence:
         return Presence(present=self.present + 1.0, absent=self.absent)
 
     def next_is_absent(self, present: int, absent: FloatVector) -> FloatVector:
-        """Probability that one more point is absent, after `present` present and `absent` absent
-        ones.
-        """
+        """Probability that one more point is absent, after so many present and absent ones."""
         if self.fixed is not None:
             return np.full(absent.shape, 1.0 - self.fixed)
         return (self.absent + absent) / (self.absent + self.present + present + absent)
@@ -75,26 +85,22 @@ class Presence:
 
 @dataclass(frozen=True)
 class RankWeights:
-    """Two sequences over ranks; index 0 is rank 1, and the losses start with 0 there."""
+    """The sequences c (`worth`) and d (`loss`) over ranks.
+
+    Index 0 is rank 1, and the losses start with 0 there.
+    """
 
     worth: FloatVector
     loss: FloatVector
 
 
 def size_distribution(presence: Presence, n_others: int) -> FloatVector:
-    """p_j: the probability that j of `n_others` points are present, j = 0..n_others, times the
-    mass.
-    """
+    """p_j, j = 0..n_others: the probability that j of the others are present, times the mass."""
     if presence.sizes is not None:
-        low, high = (
-            presence.sizes[0],
-            n_others if presence.sizes[1] is None else min(presence.sizes[1], n_others),
-        )
-        return np.asarray(
-            (np.arange(n_others + 1) >= low)
-            * (np.arange(n_others + 1) <= high)
-            / max(high - low + 1, 1)
-        )
+        low, last = presence.sizes
+        high = n_others if last is None else min(last, n_others)
+        size = np.arange(n_others + 1)
+        return np.asarray((size >= low) * (size <= high) / max(high - low + 1, 1))
     if presence.fixed == 1.0:
         certain = np.zeros(n_others + 1)
         certain[-1] = 1.0
@@ -111,13 +117,16 @@ def size_distribution(presence: Presence, n_others: int) -> FloatVector:
 
 
 def rank_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
-    """The sequences c and d for N players and K neighbours; all zero for K = 0, where nobody
-    votes.
+    """The sequences c and d for N players and K neighbors.
+
+    They are all zero for K = 0, where nobody votes.
     """
-    n, k = n_players, n_neighbors
+    n = n_players
+    k = n_neighbors
     if k == 0:
         return RankWeights(np.zeros(n), np.zeros(n))
-    worth, loss = np.full(n, 1.0 / k), np.zeros(n)
+    worth = np.full(n, 1.0 / k)
+    loss = np.zeros(n)
     if n > k:
         if presence.sizes is not None:
             tail = _tail_of_sizes
@@ -130,9 +139,7 @@ def rank_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWe
 
 
 def pair_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
-    """The sequences e and f: `rank_weights` of K-1 neighbours under the size-biased law, one rank
-    later.
-    """
+    """The sequences e and f: those of K-1 neighbors under the size-biased law, one rank later."""
     biased = rank_weights(presence.size_biased(), max(n_players - 1, 1), n_neighbors - 1)
     scale = presence.mass * presence.mean * (n_neighbors - 1)
     worth = scale * np.concatenate([biased.worth[:1], biased.worth])[:n_players]
@@ -141,12 +148,14 @@ def pair_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWe
 
 
 def _closed_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
-    """Ranks beyond K when t ~ Beta(b, 1), b = 1 or 2: c_l = (1/K) prod_{i<b} (K+i)/(l+i), right to
-    the last bit.
+    """c and d at ranks beyond K when t ~ Beta(b, 1), b = 1 or 2, right to the last bit.
+
+    c_l = (1/K) prod_{i<b} (K+i)/(l+i), and `before` is c_{l-1}.
     """
     rank = np.arange(k + 1, n + 1, dtype=np.float64)
     b = int(presence.present)
-    before, worth = np.full(rank.shape, 1.0 / k), np.full(rank.shape, 1.0 / k)
+    before = np.full(rank.shape, 1.0 / k)
+    worth = np.full(rank.shape, 1.0 / k)
     for i in range(b):
         before *= (k + i) / (rank - 1.0 + i)
         worth *= (k + i) / (rank + i)
@@ -154,8 +163,9 @@ def _closed_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, Float
 
 
 def _recurrent_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
-    """Ranks beyond K for any law: d by its ratios, scaled to P(K or more present)/K, then c as its
-    tail sum.
+    """c and d at ranks beyond K for any law.
+
+    d is made by its ratios and scaled to P(K or more present)/K. Then c is its tail sum.
     """
     sizes = size_distribution(presence, n - 1)
     rank = np.arange(k + 1, n, dtype=np.float64)
@@ -166,7 +176,7 @@ def _recurrent_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, Fl
 
 
 def _tail_of_sizes(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
-    """Ranks beyond K if the number j of the others present is uniform over a range of sizes.
+    """c and d at ranks beyond K if the number j of the others present is uniform over a range.
 
     K d_l is the mean over these j of f(l, j) = C(l-2, K-1) C(N-l, j-K) / C(N-1, j), which is a law
     over l for each j >= K. F(l), the sum of f(l, j) over the range, comes from the ends of the
@@ -179,28 +189,34 @@ def _tail_of_sizes(presence: Presence, n: int, k: int) -> tuple[FloatVector, Flo
     rank = np.arange(k + 1, n, dtype=np.float64)
 
     def end(j: int) -> FloatVector:
+        """G(l, j) at the ranks l = K+1..N-1."""
         if not k < j < n:
             return np.zeros(len(rank))
         ratios = (rank - 1.0) / (rank - k) * np.maximum(n - rank - j + k, 0.0) / (n - rank)
         law = _distribution_from_ratios(ratios)[:-1]
         return np.asarray((rank - 1.0) * (j - k) * (n - j) / ((rank - k) * (n - rank)) * law)
 
-    nearest = np.ones(len(sizes))  # f(K + 1, j)
+    # f(K + 1, j)
+    nearest = np.ones(len(sizes))
     for i in range(k):
         nearest *= np.maximum(sizes - i, 0) / (n - 1.0 - i)
     steps = rank * (end(int(sizes[-1]) + 1) - end(int(sizes[0])))
     summed = np.concatenate([[0.0], np.cumsum(steps)]) + k * (k + 1) * nearest.sum()
-    every = np.append(rank, n)
-    loss = np.maximum(summed / (every * (every - 1.0)), 0.0) / (k * len(sizes))
-    return np.count_nonzero(sizes < k) / (k * len(sizes)) + sum_after(loss), loss
+    ranks_beyond = np.append(rank, n)
+    mean_loss = summed / (ranks_beyond * (ranks_beyond - 1.0))
+    loss = np.maximum(mean_loss, 0.0) / (k * len(sizes))
+    last_worth = np.count_nonzero(sizes < k) / (k * len(sizes))
+    return last_worth + sum_after(loss), loss
 
 
 def _distribution_from_ratios(ratios: FloatVector) -> FloatVector:
-    """Positive terms x_{j+1} = ratios[j] x_j that sum to one; outwards from the largest, so that
-    none can overflow.
+    """Positive terms x_{j+1} = ratios[j] x_j that sum to one.
+
+    They are made outwards from the largest, so that none can overflow.
     """
     with np.errstate(divide="ignore", under="ignore"):
-        peak = int(np.argmax(np.concatenate([[0.0], np.cumsum(np.log(ratios))])))
+        log_terms = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+        peak = int(np.argmax(log_terms))
         below = np.cumprod(1.0 / ratios[:peak][::-1])[::-1]
         above = np.cumprod(ratios[peak:])
     terms = np.concatenate([below, [1.0], above])
@@ -216,8 +232,9 @@ def sum_after(terms: FloatVector) -> FloatVector:
 
 @dataclass(frozen=True)
 class ClassificationCorrection:
-    """What coalitions smaller than K add to the soft-label value: own u_i + other (T - u_i) -
-    empty/C.
+    """What coalitions smaller than K add to the value of point i with the soft utility.
+
+    It is own u_i + other (T - u_i) - empty/C.
     """
 
     own: float
@@ -225,25 +242,29 @@ class ClassificationCorrection:
     empty: float
 
 
-@lru_cache(2**14)  # radius games ask for every count
+@lru_cache(MAX_CORRECTIONS)
 def classification_correction(
     presence: Presence, n_players: int, n_neighbors: int
 ) -> ClassificationCorrection:
-    """Such coalitions all vote with weight 1/s instead of 1/m, m = min(K, N): no distance
-    enters.
+    """The factors for votes with weight 1/s instead of 1/m, m = min(K, N).
+
+    All points of such a coalition vote, so that no distance enters.
     """
     m = min(n_neighbors, n_players)
     p = size_distribution(presence, n_players - 1)
-    s = np.arange(1, m, dtype=np.float64)  # coalition sizes 1..m-1
-    own = (p[: m - 1] * (1.0 / s - 1.0 / m)).sum()  # no BLAS, which rounds as the processor likes
+    # Sizes of coalitions.
+    s = np.arange(1, m, dtype=np.float64)
+    # No BLAS, which rounds as the processor likes.
+    own = (p[: m - 1] * (1.0 / s - 1.0 / m)).sum()
     other = -(p[1:m] / (s + 1.0)).sum() / max(n_players - 1, 1)
     return ClassificationCorrection(float(own), float(other), float(p[0]))
 
 
 @dataclass(frozen=True)
 class RegressionCorrection:
-    """The same for squared errors: own z_i^2 + 2 cross z_i P + others Q + pairs (P^2 - Q), P and Q
-    without i.
+    """The same for squared errors: own z_i^2 + 2 cross z_i P + others Q + pairs (P^2 - Q).
+
+    P is the sum of z and Q that of z^2 over all points but i.
     """
 
     own: float
@@ -256,18 +277,20 @@ class RegressionCorrection:
 def regression_correction(
     presence: Presence, n_players: int, n_neighbors: int
 ) -> RegressionCorrection:
-    """Coalitions of size s < m weigh (sum z)^2 with 1/s^2 instead of 1/m^2."""
+    """The factors for weighting (sum z)^2 with 1/s^2 instead of 1/m^2 in coalitions of s < m."""
     m = min(n_neighbors, n_players)
     p = size_distribution(presence, n_players - 1)
     s = np.arange(1, m, dtype=np.float64)
-    gain = p[: m - 1] * (1.0 / s**2 - 1.0 / m**2)  # joining s-1 others
-    drop = p[1:m] * (2.0 * s + 1.0) / (s * (s + 1.0)) ** 2  # what s others lose when one more joins
-    one = s / max(n_players - 1, 1)
-    two = one * (s - 1.0) / max(n_players - 2, 1)
+    # Of a point that joins s - 1 others, and what s others lose when a point joins.
+    gain = p[: m - 1] * (1.0 / s**2 - 1.0 / m**2)
+    drop = p[1:m] * (2.0 * s + 1.0) / (s * (s + 1.0)) ** 2
+    # P(one given point, or two, are among s of the others)
+    one_present = s / max(n_players - 1, 1)
+    two_present = one_present * (s - 1.0) / max(n_players - 2, 1)
     return RegressionCorrection(
         own=float(gain.sum()),
         cross=float((gain * ((s - 1.0) / max(n_players - 1, 1))).sum()),
-        others=-float((drop * one).sum()),
-        pairs=-float((drop * two).sum()),
+        others=-float((drop * one_present).sum()),
+        pairs=-float((drop * two_present).sum()),
         empty=float(p[0]),
     )

@@ -1,16 +1,15 @@
-"""Rows with owners: values of owners as players, who bring all of their rows or none, and of rows
-given owned ones.
+"""Rows with owners: values of owners as players, and values of rows given owned ones.
 
-Every other owner is present independently with probability t, and t has the law of the semivalue.
-The expected marginal contribution of an owner, given t, is a polynomial in t of degree below the
-number M of owners, so that a few Gauss nodes integrate it: `Nodes`. For one validation point and
-one node (docs/mathematics.md):
+An owner brings all rows or none. Every other owner is present independently with probability t, and
+t has the law of the semivalue. The expected marginal contribution of an owner, given t, is a
+polynomial in t of degree below the number M of owners, so that a few Gauss nodes integrate it:
+`Nodes`. For one validation point and one node (docs/mathematics.md):
 
     a row counts if its owner a is present and fewer than K - n_a nearer rows of the others are,
-    where n_o is the number of rows of owner o that are nearer. These have the law prod over o of (1
-    - t) + t z^{n_o}, cut at z^K. What its owner gains by it is the probability of that; what
-    another owner o loses, given that a is present, is the probability that the row counts without
-    the rows of o and does not with them.
+    where n_o is the number of rows of owner o that are nearer. These have the law
+    prod over o of (1 - t) + t z^{n_o}, cut at z^K. What its owner gains by it is the probability of
+    that. What another owner o loses, given that a is present, is the probability that the row
+    counts without the rows of o and does not with them.
 
 Only the K nearest rows of each owner matter. Tied rows come at random times x in [0, 1]: of b tied
 rows of an owner Bin(b, x) come before a row at time x, and Gauss nodes integrate over x. All terms
@@ -45,17 +44,31 @@ from nearworth._common.types import (
 )
 from nearworth.games.coefficients import Presence, rank_weights, size_distribution, sum_after
 
+# Largest error of a value by the nodes, unless another is asked for.
 QUADRATURE_ERROR = 1e-13
-NODES_PER_ROOT = 5.0  # of the number of tied rows; with 4, the error begins to show
-FEW_LAWS, FEW_TABLES = 256, 4  # kept for later queries
-FIRST_ROWS = 64  # of a random order, looked at together; then twice as many each time
+# Number of nodes for the root of the number of tied rows; with 4, the error begins to show.
+NODES_PER_ROOT = 5.0
+# Nodes that are tried first.
+FIRST_NODES = 8
+# Laws of small coalitions, and tables of binomials, that are kept for later queries.
+MAX_LAWS = 256
+MAX_TABLES = 4
+# Rows of a random order that are looked at together first; then twice as many each time.
+FIRST_ROWS = 64
+
 Law = TypeVar("Law")
 
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Probabilities t of presence and their weights; no value of `n_owners` owners is off by more
-    than `error`.
+    """Probabilities of presence and their weights, which integrate over the law of t.
+
+    Attributes
+    ----------
+    n_owners : int
+    t, weights : arrays of shape (nodes,)
+    error : float
+        No value of `n_owners` owners is off by more than this.
     """
 
     n_owners: int
@@ -65,49 +78,57 @@ class Nodes:
 
     @classmethod
     def of(cls, presence: Presence, n_owners: int, max_error: float = QUADRATURE_ERROR) -> Nodes:
-        """As few as keep the error below `max_error`; ceil(M/2) have none but rounding."""
+        """As few nodes as keep the error below `max_error`.
+
+        ceil(M/2) nodes have no error but rounding.
+        """
         if presence.fixed is not None:
             return cls(n_owners, np.array([presence.fixed]), np.ones(1), 0.0)
-        sizes, enough, count = size_distribution(presence, n_owners - 1), (n_owners + 1) // 2 + 1, 8
+        sizes = size_distribution(presence, n_owners - 1)
+        enough = (n_owners + 1) // 2 + 1
+        count = FIRST_NODES
         while True:
             t, weights = _gauss(presence, min(count, enough))
-            laws = np.array(
-                [size_distribution(Presence(fixed=each), n_owners - 1) for each in t.tolist()]
-            )
+            laws = [size_distribution(Presence(fixed=node), n_owners - 1) for node in t.tolist()]
             # An expected marginal contribution is a mean of numbers between -1 and 1 under the law
             # of how many others are there. So its error is at most that of this law, in absolute
             # sum.
-            error = float(np.abs(weights @ laws - sizes).sum())
+            error = float(np.abs(weights @ np.array(laws) - sizes).sum())
             if error <= max_error or count >= enough:
                 return cls(n_owners, t, weights, error if count < enough else 0.0)
             count += max(1, count // 4)
 
     def binomial(self, size: int) -> npt.NDArray[np.float64]:
-        """P(j of m owners are present), m = 0..M, j = 0..size-1, for each node: (M + 1, size,
-        nodes).
+        """P(j of m owners are present), m = 0..M, j = 0..size-1, for each node.
+
+        The shape is (M + 1, size, nodes).
         """
         table = np.zeros((self.n_owners + 1, size, len(self.t)))
         table[0, 0] = 1.0
-        for before, now in zip(table, table[1:], strict=False):
-            now[:] = (1.0 - self.t) * before
-            now[1:] += self.t * before[:-1]
+        for previous, current in zip(table, table[1:], strict=False):
+            current[:] = (1.0 - self.t) * previous
+            current[1:] += self.t * previous[:-1]
         return table
 
 
 def _gauss(presence: Presence, count: int) -> tuple[FloatVector, FloatVector]:
-    """Nodes and weights of the law Beta(present, absent) scaled to its mass, from its orthogonal
-    polynomials.
+    """Nodes and weights of the law Beta(present, absent) scaled to its mass.
+
+    They are the eigenvalues and the first entries of the eigenvectors of the matrix of the
+    orthogonal polynomials, which is symmetric and tridiagonal.
     """
-    a, b, j = presence.absent - 1.0, presence.present - 1.0, np.arange(1.0, count)
+    a = presence.absent - 1.0
+    b = presence.present - 1.0
+    j = np.arange(1.0, count)
     twice = 2.0 * j + a + b
-    middle = np.concatenate(
-        [[(b - a) / (a + b + 2.0)], (b - a) * (b + a) / (twice * (twice + 2.0))]
-    )
+    first = (b - a) / (a + b + 2.0)
+    diagonal = np.concatenate([[first], (b - a) * (b + a) / (twice * (twice + 2.0))])
     # Where a + b = -1, one factor of the first entry is 0 above and below.
     ratio = np.concatenate([[1.0], (j + a + b)[1:] / (twice - 1.0)[1:]])[: len(j)]
-    beside = 4.0 * j * (j + a) * (j + b) * ratio / (twice**2 * (twice + 1.0))
+    squares = 4.0 * j * (j + a) * (j + b) * ratio / (twice**2 * (twice + 1.0))
+    off_diagonal = np.sqrt(squares)
     x, vectors = np.linalg.eigh(
-        np.diag(middle) + np.diag(np.sqrt(beside), 1) + np.diag(np.sqrt(beside), -1)
+        np.diag(diagonal) + np.diag(off_diagonal, 1) + np.diag(off_diagonal, -1)
     )
     return np.clip((x + 1.0) / 2.0, 0.0, 1.0), presence.mass * vectors[0] ** 2
 
@@ -115,14 +136,16 @@ def _gauss(presence: Presence, count: int) -> tuple[FloatVector, FloatVector]:
 def all_but_one(
     law: Law, factors: Sequence[Any], multiply: Callable[[Law, Any], Law]
 ) -> Iterator[Law]:
-    """The law times all factors but one, for each in turn, by halves: n log n products and no
-    division.
+    """The law times all factors but one, for each in turn.
+
+    By halves, that takes n log n products and no division.
     """
     if len(factors) < 2:
         yield from [law] * len(factors)
         return
     half = len(factors) // 2
-    left, right = factors[:half], factors[half:]
+    left = factors[:half]
+    right = factors[half:]
     yield from all_but_one(reduce(multiply, right, law), left, multiply)
     yield from all_but_one(reduce(multiply, left, law), right, multiply)
 
@@ -130,19 +153,33 @@ def all_but_one(
 def owner_values(
     owners: IntVector, gains: FloatVector, first: BoolVector, k: int, nodes: Nodes
 ) -> FloatVector:
-    """Values of the game (1/K) * (sum of gains over the K nearest); rows by rank, `first` begins
-    blocks of ties.
+    """Values of owners in the game (1/K) * (sum of gains over the K nearest).
+
+    Parameters
+    ----------
+    owners, gains : arrays of shape (N,)
+        The owner and the gain of the row at each rank.
+    first : array of shape (N,)
+        Whether a block of ties begins at a rank.
+    k : int
+    nodes : Nodes
+
+    Returns
+    -------
+    array of shape (n_owners,)
     """
-    values, nearer = np.zeros(nodes.n_owners), np.zeros(nodes.n_owners, dtype=np.intp)
+    values = np.zeros(nodes.n_owners)
+    n_nearer = np.zeros(nodes.n_owners, dtype=np.intp)
     for block in np.split(np.arange(len(owners)), np.flatnonzero(first)[1:]):
-        tied = np.bincount(owners[block], minlength=nodes.n_owners)
-        gained = np.bincount(owners[block], weights=gains[block], minlength=nodes.n_owners) / k
-        times = _gauss(Presence(), count_moments(len(block)))
-        for owner in np.flatnonzero((gained != 0.0) & (nearer < k)):
-            for x, weight in zip(*times, strict=True):
-                values += gained[owner] * weight * _shares(int(owner), nearer, tied, x, k, nodes)
-        nearer += tied
-        if (nearer >= k).all():
+        n_tied = np.bincount(owners[block], minlength=nodes.n_owners)
+        votes = np.bincount(owners[block], weights=gains[block], minlength=nodes.n_owners) / k
+        times, weights = _gauss(Presence(), count_moments(len(block)))
+        for owner in np.flatnonzero((votes != 0.0) & (n_nearer < k)):
+            for x, weight in zip(times, weights, strict=True):
+                shares = _shares(int(owner), n_nearer, n_tied, x, k, nodes)
+                values += votes[owner] * weight * shares
+        n_nearer += n_tied
+        if (n_nearer >= k).all():
             break
     return values
 
@@ -161,90 +198,102 @@ def count_moments(n_rows: int) -> int:
 def _shares(
     owner: int, nearer: IntVector, tied: IntVector, x: float, n_neighbors: int, nodes: Nodes
 ) -> FloatVector:
-    """What each owner gains (its own) or loses (the others) by a row of `owner` at time x among its
-    ties.
-    """
-    length, t = n_neighbors - int(nearer[owner]), nodes.t
-    others = np.flatnonzero((nearer + tied > 0) & (np.arange(len(nearer)) != owner))
-    rows = np.zeros((len(others), length))  # law of the rows of each, if present, before this one
-    for law, n_nearer, n_tied in zip(rows, nearer[others], tied[others], strict=True):
-        some = size_distribution(Presence(fixed=x), int(n_tied))[: max(length - n_nearer, 0)]
-        law[n_nearer : n_nearer + len(some)] = some
+    """What each owner gains or loses by a row of `owner` at time x among its ties.
 
-    def multiply(law: FloatMatrix, one: FloatVector) -> FloatMatrix:
-        product = (1.0 - t) * law
-        for j in np.flatnonzero(one):
-            product[j:] += t * one[j] * law[: length - j]
-        return product
+    Its own owner gains, the others lose. `nearer` and `tied` are the numbers of nearer and of tied
+    rows of each owner.
+    """
+    t = nodes.t
+    length = n_neighbors - int(nearer[owner])
+    others = np.flatnonzero((nearer + tied > 0) & (np.arange(len(nearer)) != owner))
+    # The law of how many rows of each come before this one, if that owner is present.
+    laws = np.zeros((len(others), length))
+    for law, n_nearer, n_tied in zip(laws, nearer[others], tied[others], strict=True):
+        n_free = max(length - n_nearer, 0)
+        tied_law = size_distribution(Presence(fixed=x), int(n_tied))[:n_free]
+        law[n_nearer : n_nearer + len(tied_law)] = tied_law
+
+    def multiply(product: FloatMatrix, factor: FloatVector) -> FloatMatrix:
+        """The law of how many rows come before, with those of one more owner."""
+        joint = (1.0 - t) * product
+        for j in np.flatnonzero(factor):
+            joint[j:] += t * factor[j] * product[: length - j]
+        return joint
 
     before = np.zeros((length, len(t)))
-    own = size_distribution(Presence(fixed=x), int(tied[owner]) - 1)[:length]
-    before[: len(own)] = own[:, None]
+    own_law = size_distribution(Presence(fixed=x), int(tied[owner]) - 1)[:length]
+    before[: len(own_law)] = own_law[:, None]
     shares = np.zeros(len(nearer))
-    shares[owner] = reduce(multiply, rows, before).sum(axis=0) @ nodes.weights
-    for other, one, law in zip(
-        others, rows, all_but_one(before, list(rows), multiply), strict=True
-    ):
-        pushed_out = (
-            1.0 - np.cumsum(one)[::-1]
-        )  # after j others: K - j or more rows come before this one
-        shares[other] = -(pushed_out @ law) @ (nodes.weights * t)
+    shares[owner] = reduce(multiply, laws, before).sum(axis=0) @ nodes.weights
+    without = all_but_one(before, list(laws), multiply)
+    for other, law, product in zip(others, laws, without, strict=True):
+        # After j rows of the others, K - j or more of this owner push the row out.
+        pushed_out = 1.0 - np.cumsum(law)[::-1]
+        shares[other] = -(pushed_out @ product) @ (nodes.weights * t)
     return shares
 
 
 class SmallCoalitions:
-    """What the soft utility adds: coalitions with fewer than K rows divide by their number, and
-    none is a guess.
+    """What the soft utility adds to the values of owners.
+
+    Coalitions with fewer than K rows divide by their number, and a coalition without rows guesses.
     """
 
     def __init__(self, n_neighbors: int, n_classes: int, nodes: Nodes) -> None:
-        self._k, self._n_classes, self._nodes = n_neighbors, n_classes, nodes
-        self._of_counts, self._binomial = (
-            lru_cache(FEW_LAWS)(self._of_owners),
-            lru_cache(FEW_TABLES)(nodes.binomial),
-        )
+        self._k = n_neighbors
+        self._n_classes = n_classes
+        self._nodes = nodes
+        self._of_counts = lru_cache(MAX_LAWS)(self._of_owners)
+        self._binomial = lru_cache(MAX_TABLES)(nodes.binomial)
 
     def __call__(self, n_rows: IntVector, n_matches: IntVector) -> FloatVector:
         """By owner, from the rows and matches of each."""
-        large = n_rows >= self._k
-        counts = np.stack([np.where(large, self._k, n_rows), np.where(large, 0, n_matches)], axis=1)
+        # An owner with K rows or more is in no small coalition, so that the matches do not matter.
+        is_large = n_rows >= self._k
+        rows = np.where(is_large, self._k, n_rows)
+        matches = np.where(is_large, 0, n_matches)
+        counts = np.stack([rows, matches], axis=1)
         return np.asarray(self._of_counts(counts.astype(np.int64).tobytes()))
 
     def _of_owners(self, counts: bytes) -> FloatVector:
         owners = np.frombuffer(counts, dtype=np.int64).reshape(-1, 2)
         kinds, kind_of, sizes = np.unique(owners, axis=0, return_inverse=True, return_counts=True)
-        return np.asarray(self._added(np.column_stack([kinds, sizes]).tolist())[kind_of.ravel()])
+        by_kind = self._added(np.column_stack([kinds, sizes]).tolist())
+        return np.asarray(by_kind[kind_of.ravel()])
 
     def _added(self, kinds: Sequence[tuple[int, int, int]]) -> FloatVector:
         """For an owner of each kind: (rows, matches, number of such owners)."""
-        rows_of_small = sum(n_rows * size for n_rows, _, size in kinds if n_rows < self._k)
-        k, weights = (
-            min(self._k, rows_of_small + 1),
-            self._nodes.weights,
-        )  # no small coalition has more rows
-        binomial, score = self._binomial(k), np.zeros((k, k))  # the score by rows and matches
+        n_small_rows = sum(n_rows * size for n_rows, _, size in kinds if n_rows < self._k)
+        # No small coalition has more rows.
+        k = min(self._k, n_small_rows + 1)
+        weights = self._nodes.weights
+        binomial = self._binomial(k)
+        # The score of a coalition by its rows and matches.
+        score = np.zeros((k, k))
         score[1:] = np.outer(1.0 / np.arange(1, k) - 1.0 / self._k, np.arange(k))
         score[0] = 1.0 / self._n_classes
 
         def join(law: FloatMatrix, kind: tuple[int, int, int]) -> FloatMatrix:
+            """The law of rows and matches, with the owners of one more kind."""
             n_rows, n_matches, size = kind
             if n_rows == 0:
                 return law
             product: FloatMatrix = binomial[size, 0] * law
             for j in range(1, (k - 1) // n_rows + 1):
-                r, m = j * n_rows, j * n_matches
+                r = j * n_rows
+                m = j * n_matches
                 product[r:, m:] += binomial[size, j] * law[: k - r, : k - m]
             return product
 
-        nothing = np.zeros((k, k, len(weights)))
-        nothing[0, 0] = 1.0
+        empty = np.zeros((k, k, len(weights)))
+        empty[0, 0] = 1.0
         added = []
-        for (n_rows, n_matches, size), others in zip(
-            kinds, all_but_one(nothing, kinds, join), strict=True
-        ):
+        without = all_but_one(empty, kinds, join)
+        for (n_rows, n_matches, size), others in zip(kinds, without, strict=True):
             law = join(others, (n_rows, n_matches, size - 1)) @ weights
-            more = score[n_rows:, n_matches:]
-            added.append((law[: more.shape[0], : more.shape[1]] * more).sum() - (law * score).sum())
+            joined_score = score[n_rows:, n_matches:]
+            joined_law = law[: joined_score.shape[0], : joined_score.shape[1]]
+            added.append((joined_law * joined_score).sum() - (law * score).sum())
         return np.array(added)
 
 
@@ -259,17 +308,34 @@ def sampled_values(
     n_orders: int,
     rng: np.random.Generator,
 ) -> FloatVector:
-    """Unbiased values from random orders: rows by rank, `first` begins blocks of ties; `n_classes`
-    if soft, or None.
+    """Unbiased values of owners from random orders.
+
+    Parameters
+    ----------
+    owners, gains : arrays of shape (N,)
+        The owner and the gain of the row at each rank.
+    first : array of shape (N,)
+        Whether a block of ties begins at a rank.
+    n_owners, n_neighbors, n_orders : int
+    n_classes : int or None
+        None for the original utility.
+    rng : Generator
+
+    Returns
+    -------
+    array of shape (n_owners,)
     """
-    values, blocks, tied = np.zeros(n_owners), np.cumsum(first), not first.all()
-    n_rows, n_matches = (
-        np.bincount(owners, minlength=n_owners),
-        np.bincount(owners, gains, n_owners).astype(float),
-    )
+    values = np.zeros(n_owners)
+    blocks = np.cumsum(first)
+    has_ties = not first.all()
+    n_rows = np.bincount(owners, minlength=n_owners)
+    n_matches = np.bincount(owners, gains, n_owners).astype(float)
     for _ in range(n_orders):
         arrivals = rng.random(n_owners)
-        ranked = np.lexsort((rng.random(len(owners)), blocks)) if tied else slice(None)
+        # Tied rows stand in a new random order each time.
+        ranked: IntVector | slice = slice(None)
+        if has_ties:
+            ranked = np.lexsort((rng.random(len(owners)), blocks))
         add_votes(values, owners[ranked], gains[ranked] / n_neighbors, arrivals, n_neighbors)
         if n_classes is not None:
             add_small(values, n_rows, n_matches, arrivals, n_neighbors, n_classes)
@@ -279,25 +345,44 @@ def sampled_values(
 def add_votes(
     values: FloatVector, owners: IntVector, votes: FloatVector, arrivals: FloatVector, k: int
 ) -> None:
-    """A row votes from the arrival of its owner until K nearer rows have arrived; the owner of the
-    K-th loses it.
+    """Add the votes of rows in one order of arrivals to the values of their owners.
+
+    A row votes from the arrival of its owner until K nearer rows have arrived. The owner of the
+    K-th loses the vote.
+
+    Parameters
+    ----------
+    values : array of shape (n_owners,)
+        Written to.
+    owners, votes : arrays of shape (N,)
+        By rank.
+    arrivals : array of shape (n_owners,)
+        Times.
+    k : int
     """
-    times, start, size = arrivals[owners], 0, max(FIRST_ROWS, 2 * k)
-    earliest: list[
-        tuple[float, int]
-    ] = []  # arrivals and owners of the K rows so far that come first
+    times = arrivals[owners]
+    start = 0
+    size = max(FIRST_ROWS, 2 * k)
+    # Arrivals and owners of the K rows so far that come first.
+    earliest: list[tuple[float, int]] = []
     while start < len(owners):
-        part = times[start : start + size]
-        some = np.arange(len(part)) if len(earliest) < k else np.flatnonzero(part < earliest[-1][0])
-        for row in (start + some).tolist():
-            time, owner = float(times[row]), int(owners[row])
+        block = times[start : start + size]
+        if len(earliest) < k:
+            offsets = np.arange(len(block))
+        else:
+            offsets = np.flatnonzero(block < earliest[-1][0])
+        for row in (start + offsets).tolist():
+            time = float(times[row])
+            owner = int(owners[row])
             if len(earliest) == k:
                 if time >= earliest[-1][0]:
                     continue
-                values[earliest.pop()[1]] -= votes[row]
+                _, last_owner = earliest.pop()
+                values[last_owner] -= votes[row]
             values[owner] += votes[row]
             insort(earliest, (time, owner))
-        start, size = start + size, 2 * size
+        start += size
+        size *= 2
 
 
 def add_small(
@@ -308,14 +393,19 @@ def add_small(
     k: int,
     n_classes: int,
 ) -> None:
-    """What the soft utility adds while fewer than K rows are there: these divide by their number,
-    none is a guess.
+    """Add what the soft utility adds while fewer than K rows have arrived.
+
+    These divide by their number, and without rows the classifier guesses.
     """
-    there = np.flatnonzero(n_rows)
-    earliest = there[np.argpartition(arrivals[there], min(k, len(there)) - 1)[:k]]
-    rows, matches, before = 0, 0.0, 1.0 / n_classes
+    owners = np.flatnonzero(n_rows)
+    kth = min(k, len(owners)) - 1
+    earliest = owners[np.argpartition(arrivals[owners], kth)[:k]]
+    rows = 0
+    matches = 0.0
+    before = 1.0 / n_classes
     for owner in earliest[np.argsort(arrivals[earliest])].tolist():
-        rows, matches = rows + int(n_rows[owner]), matches + float(n_matches[owner])
+        rows += int(n_rows[owner])
+        matches += float(n_matches[owner])
         after = matches * (1.0 / rows - 1.0 / k) if rows < k else 0.0
         values[owner] += after - before
         before = after
@@ -329,10 +419,11 @@ class OwnedGame:
     With r candidates and a owned rows nearer, a row counts if fewer than K - a of the r are
     present:
 
-        W(a, r)   (1/K) P(fewer than K - a of r candidates are present)         what a candidate's
-        vote is worth there W(a, r - 1) - W(a, r)         what a nearer candidate takes from a
-        candidate there W(a, r - 1) - W(a + 1, r - 1)     what it takes from an owned row there,
-        which needs no luck to be present
+        W(a, r)                         (1/K) P(fewer than K - a of r candidates are present): the
+                                        value of a candidate's vote there
+        W(a, r - 1) - W(a, r)           what a nearer candidate takes from a candidate there
+        W(a, r - 1) - W(a + 1, r - 1)   what it takes from an owned row there, which is always
+                                        present
 
     Nothing counts from a = K on: only candidates nearer than the K-th owned row are worth anything.
     """
@@ -347,45 +438,54 @@ class OwnedGame:
         utility: Utility,
         semivalue: Semivalue,
     ) -> None:
-        soft = utility == "soft"
-        k = min(
-            n_neighbors, n_candidates + n_owned
-        )  # all rows are among the K nearest if they are no more
+        is_soft = utility == "soft"
+        # All rows are among the K nearest if they are no more.
+        k = min(n_neighbors, n_candidates + n_owned)
         presence = Presence.of(semivalue)
+        self.n_neighbors = k
+
+        # Indexed by the owned rows a and the candidates r that are nearer.
         self._worth = np.zeros((k + 1, n_candidates + 1))
         for a in range(k):
-            votes = (k - a) / (k if soft else n_neighbors)
-            self._worth[a, :n_candidates] = (
-                votes * rank_weights(presence, n_candidates, k - a).worth
-            )
-        before = np.pad(self._worth, ((0, 0), (1, 0)))[:, :-1]  # with one candidate less nearer
+            votes = (k - a) / (k if is_soft else n_neighbors)
+            worth = rank_weights(presence, n_candidates, k - a).worth
+            self._worth[a, :n_candidates] = votes * worth
+        # With one candidate less nearer.
+        before = np.pad(self._worth, ((0, 0), (1, 0)))[:, :-1]
         self._to_candidate = before - self._worth
         self._to_owned = before - np.pad(before, ((0, 1), (0, 0)))[1:]
-        self._to_candidate[:, 0] = self._to_owned[:, 0] = 0.0
-        self.n_neighbors, self._added = k, np.zeros(4)
-        if soft and n_owned < k:
+        self._to_candidate[:, 0] = 0.0
+        self._to_owned[:, 0] = 0.0
+
+        self._added = np.zeros(4)
+        if is_soft and n_owned < k:
             self._added = _correction(size_distribution(presence, n_candidates - 1), n_owned, k)
             self._added[3] /= n_classes
 
     def added(self, n_matches: int, n_owned_matches: int) -> tuple[float, float]:
         """What small coalitions add to the value of a matching candidate and of another one."""
         own, other, owned, empty = self._added.tolist()
-        of_other = other * n_matches + owned * n_owned_matches - empty
-        return of_other + (own - other), of_other
+        to_other = other * n_matches + owned * n_owned_matches - empty
+        return to_other + (own - other), to_other
 
     def values(self, is_owned: BoolVector, gains: FloatVector, first: BoolVector) -> FloatVector:
-        """Values of the game (1/K) * (sum of gains over the K nearest), rows in rank order; 0 for
-        owned ones.
+        """Values of the game (1/K) * (sum of gains over the K nearest); 0 for owned rows.
+
+        Parameters
+        ----------
+        is_owned, gains : arrays of shape (N,)
+            Of the row at each rank.
+        first : array of shape (N,)
+            Whether a block of ties begins at a rank.
         """
-        before: IntVector = np.cumsum(is_owned) - is_owned
-        owned, nearer = np.minimum(before, self.n_neighbors), np.arange(len(gains)) - before
+        n_owned_before: IntVector = np.cumsum(is_owned) - is_owned
+        owned = np.minimum(n_owned_before, self.n_neighbors)
+        nearer = np.arange(len(gains)) - n_owned_before
         if first.all():
-            table = np.where(
-                is_owned, self._to_owned[owned, nearer], self._to_candidate[owned, nearer]
-            )
-            return np.where(
-                is_owned, 0.0, gains * self._worth[owned, nearer] - sum_after(gains * table)
-            )
+            to_candidate = self._to_candidate[owned, nearer]
+            losses = gains * np.where(is_owned, self._to_owned[owned, nearer], to_candidate)
+            values = gains * self._worth[owned, nearer] - sum_after(losses)
+            return np.where(is_owned, 0.0, values)
 
         starts = np.flatnonzero(first)
         sizes = np.diff(starts, append=len(gains))
@@ -394,10 +494,11 @@ class OwnedGame:
         n_owned = np.add.reduceat(is_owned, starts, dtype=np.intp)
         # Nothing counts after K owned rows, so that at most K blocks with owned rows remain.
         for block in np.flatnonzero((n_owned > 0) & (owned[starts] < self.n_neighbors)).tolist():
-            counts = int(n_owned[block]), int(sizes[block] - n_owned[block])
-            at = int(owned[starts[block]]), int(nearer[starts[block]])
-            of_candidates.put(block, self._candidate_among_owned(*counts, *at))
-            of_owned.put(block, self._owned_among_candidates(*counts, *at))
+            start = starts[block]
+            counts = (int(n_owned[block]), int(sizes[block] - n_owned[block]))
+            position = (int(owned[start]), int(nearer[start]))
+            of_candidates.put(block, self._candidate_among_owned(*counts, *position))
+            of_owned.put(block, self._owned_among_candidates(*counts, *position))
 
         gained = np.add.reduceat(np.where(is_owned, 0.0, gains), starts)
         gained_by_owned = np.add.reduceat(np.where(is_owned, gains, 0.0), starts)
@@ -414,8 +515,9 @@ class OwnedGame:
     def _votes_of_candidates(
         self, owned: IntVector, nearer: IntVector, starts: IntVector, sizes: IntVector
     ) -> _Votes:
-        """Of candidates in blocks without owned rows: each number of the others comes before one
-        equally often.
+        """Votes of candidates in blocks without owned rows.
+
+        Each number of the others in its block comes before a candidate equally often.
         """
         law = np.repeat(1.0 / sizes, sizes)
         n_before = np.arange(len(nearer)) - np.repeat(starts, sizes)
@@ -434,7 +536,8 @@ class OwnedGame:
         if n_candidates == 0:
             return worth, to_nearer, to_tied
         n_others = n_candidates - 1
-        ranks, n_before = slice(r, r + n_candidates), np.arange(n_candidates)
+        ranks = slice(r, r + n_candidates)
+        n_before = np.arange(n_candidates)
         for y, law in _laws_of_before(n_owned, n_others, self.n_neighbors - a):
             taken = law * self._to_candidate[a + y, ranks]
             worth += float((law * self._worth[a + y, ranks]).sum())
@@ -447,7 +550,8 @@ class OwnedGame:
     ) -> tuple[float, float, float]:
         """Votes of an owned row in one block, with a owned rows and r candidates nearer."""
         to_nearer = to_tied = 0.0
-        ranks, n_before = slice(r, r + n_candidates + 1), np.arange(n_candidates + 1)
+        ranks = slice(r, r + n_candidates + 1)
+        n_before = np.arange(n_candidates + 1)
         for y, law in _laws_of_before(n_owned - 1, n_candidates, self.n_neighbors - a):
             taken = law * self._to_owned[a + y, ranks]
             to_nearer += float(taken.sum())
@@ -459,8 +563,12 @@ class OwnedGame:
 class _Votes:
     """Votes of matching rows in each block, as means over the orders of its tied rows.
 
-    A vote is worth something to its row, and takes something from each nearer candidate and from
-    each tied one.
+    Attributes
+    ----------
+    worth : array of shape (blocks,)
+        What a vote adds to the value of its row.
+    to_nearer, to_tied : arrays of shape (blocks,)
+        What it takes from each nearer candidate, and from each tied one.
     """
 
     worth: FloatVector
@@ -472,26 +580,32 @@ class _Votes:
         return cls(np.zeros(n_blocks), np.zeros(n_blocks), np.zeros(n_blocks))
 
     def put(self, block: int, votes: tuple[float, float, float]) -> None:
+        """Set worth, loss of nearer and loss of tied candidates of one block."""
         self.worth[block], self.to_nearer[block], self.to_tied[block] = votes
 
 
 def _laws_of_before(
-    n_owned: int, n_candidates: int, most_owned: int
+    n_owned: int, n_candidates: int, max_owned: int
 ) -> Iterator[tuple[int, FloatVector]]:
     """P(y owned rows and z candidates come before a row tied with them), for each y below
-    `most_owned`, by z.
+    `max_owned`, by z.
 
     Each y is as likely as any other. Given y, the row comes at a moment with the law Beta(y + 1,
     n_owned - y + 1), and each candidate comes before it independently.
     """
-    for y in range(min(n_owned + 1, most_owned)):
+    for y in range(min(n_owned + 1, max_owned)):
         moment = Presence(present=y + 1.0, absent=n_owned - y + 1.0)
         yield y, size_distribution(moment, n_candidates) / (n_owned + 1.0)
 
 
 def _correction(sizes: FloatVector, n_owned: int, k: int) -> FloatVector:
-    """Coalitions of s < k rows vote with weight 1/s: factors of an own match, of other ones, of
-    owned ones; empty.
+    """What coalitions of s < k rows add, because they vote with weight 1/s.
+
+    Returns
+    -------
+    array of shape (4,)
+        Factors of an own match, of matches of other candidates and of owned matches, and what a
+        coalition without rows has.
     """
     n_candidates = len(sizes)
     s = n_owned + np.arange(n_candidates + 1)

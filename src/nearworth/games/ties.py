@@ -19,15 +19,24 @@ T = TypeVar("T", bound=np.generic)
 
 
 class TieBlocks:
-    """Blocks of Q queries by N ranks; `first[q, l]` says whether one begins at rank l of query
-    q.
+    """Blocks of tied ranks of some queries.
+
+    Parameters
+    ----------
+    first : array of shape (Q, N)
+        Whether a block begins at rank l of query q.
+
+    Attributes
+    ----------
+    untied : bool
+        Whether no two points of any query are tied.
     """
 
     def __init__(self, first: BoolMatrix) -> None:
         self.shape = first.shape
         self._starts: IntVector = np.flatnonzero(first)
         self._sizes: IntVector = np.diff(self._starts, append=first.size)
-        self.untied = self._starts.size == first.size  # whether no two points of any query are tied
+        self.untied = self._starts.size == first.size
 
     @cached_property
     def size(self) -> IntMatrix:

@@ -2,10 +2,12 @@
 
     parameters.py   the table of constructor parameters and what each may be; seeds to generators
     sources.py      X and y that are not in memory: paths, datasets, zarr and h5py arrays, y as a
-    column of X arrow.py        tables: frames, Parquet, Feather and other Arrow data file_rows.py
-    rows of a matrix in a file: .npy files, memory maps, temporary files features.py     X in any
-    form -> a numeric matrix with names; its rows in chunks, and its fingerprint targets.py      y
-    in any form -> codes of classes, or real targets; weights, row numbers, owners
+                    column of X
+    arrow.py        tables: frames, Parquet, Feather and other Arrow data
+    file_rows.py    rows of a matrix in a file: .npy files, memory maps, temporary files
+    features.py     X in any form -> a numeric matrix with names; its rows in chunks, and its
+                    fingerprint
+    targets.py      y in any form -> codes of classes, or real targets; weights, row numbers, owners
 
     fit, value --> PARAMETERS
                --> open_pair (sources) --> map_npy, open_npy, reopen_map (file_rows) --> FileRows

@@ -1,6 +1,4 @@
-"""Constructor parameters: one table, one line each; and the checks that other functions share
-with it.
-"""
+"""Constructor parameters: a table of checks, which other functions share."""
 
 from __future__ import annotations
 
@@ -14,12 +12,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Check: TypeAlias = Callable[
-    [str, Any], Any
-]  # takes the name of a parameter and its value; raises if it is wrong
+# Takes the name of a parameter and its value; raises an error if the value is wrong.
+Check: TypeAlias = Callable[[str, Any], Any]
 
-BRIEF = 80
+# Letters of a value in a message.
+MAX_BRIEF = 80
+# A number and a unit, such as "1.5 GiB": digits, letter of the unit, "i" of binary units.
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(?:([kmgt])(i?))?b)?\s*", re.IGNORECASE)
+# Units in the order of their exponents; a space stands for none.
+UNITS = " kmgt"
 
 
 def is_whole(value: Any) -> bool:
@@ -35,20 +36,21 @@ def is_real(value: Any) -> bool:
 
 def did_you_mean(value: str, options: list[str]) -> str:
     """A hint with the nearest right spelling, or all of them when nothing is near."""
-    near = get_close_matches(value.lower(), options, n=1)
-    return (
-        f"Did you mean {near[0]!r}?"
-        if near
-        else "Use one of " + ", ".join(map(repr, options)) + "."
-    )
+    matches = get_close_matches(value.lower(), options, n=1)
+    if matches:
+        return f"Did you mean {matches[0]!r}?"
+    return "Use one of " + ", ".join(map(repr, options)) + "."
 
 
 def brief(value: Any) -> str:
     """A value in a message: the shape of an array or frame, else as much of it as a line holds."""
-    if shape := getattr(value, "shape", ()):
+    shape = getattr(value, "shape", ())
+    if shape:
         return f"{type(value).__name__} of shape {tuple(shape)}"
     text = reprlib.repr(value)
-    return text if len(text) <= BRIEF else f"{text[:BRIEF]} ... ({type(value).__name__})"
+    if len(text) <= MAX_BRIEF:
+        return text
+    return f"{text[:MAX_BRIEF]} ... ({type(value).__name__})"
 
 
 def parse_bytes(name: str, value: Any) -> int:
@@ -57,10 +59,9 @@ def parse_bytes(name: str, value: Any) -> int:
         return int(value)
     match = SIZE.fullmatch(value) if isinstance(value, str) else None
     if match and float(match[1]) > 0:
-        return int(
-            float(match[1])
-            * (1024 if match[3] else 1000) ** " kmgt".index((match[2] or " ").lower())
-        )
+        base = 1024 if match[3] else 1000
+        exponent = UNITS.index((match[2] or " ").lower())
+        return int(float(match[1]) * base**exponent)
     raise ValueError(
         f"{name} must be a positive number of bytes or a size such as '2GB' or '500MB'; got"
         f" {value!r}."
@@ -68,8 +69,9 @@ def parse_bytes(name: str, value: Any) -> int:
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """A generator from a seed, None or a generator; a legacy RandomState is drawn from to seed
-    one.
+    """A generator from a seed, None or a generator.
+
+    A legacy RandomState is drawn from to seed one.
     """
     seed("random_state", random_state)
     if isinstance(random_state, np.random.RandomState):
@@ -88,11 +90,12 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 
 
 def one_of(*options: str) -> Check:
+    """A check that a value is one of these texts."""
+
     def check(name: str, value: Any) -> None:
         if not isinstance(value, str):
-            raise TypeError(
-                f"{name} must be one of {', '.join(map(repr, options))}; got {brief(value)}."
-            )
+            listed = ", ".join(map(repr, options))
+            raise TypeError(f"{name} must be one of {listed}; got {brief(value)}.")
         if value not in options:
             raise ValueError(f"{name}={value!r} is not known. {did_you_mean(value, list(options))}")
 
@@ -100,12 +103,17 @@ def one_of(*options: str) -> Check:
 
 
 def whole_number(minimum: int, *, or_none: bool = False) -> Check:
+    """A check that a value is a whole number of 64 bits, and not too small."""
+
     def check(name: str, value: Any) -> None:
         if value is None and or_none:
             return
         if not is_whole(value):
-            least = f"{minimum} or more{' (or None)' * or_none}"
-            raise TypeError(f"{name} must be a whole number, {least}; got {brief(value)}.")
+            or_none_text = " (or None)" if or_none else ""
+            raise TypeError(
+                f"{name} must be a whole number, {minimum} or more{or_none_text}; got"
+                f" {brief(value)}."
+            )
         if not minimum <= value < 2**63:
             raise ValueError(
                 f"{name} must be {minimum} or more (and a 64-bit number); got {value!r}."
@@ -115,6 +123,7 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
 
 
 def semivalue(name: str, value: Any) -> None:
+    """Check a name, or a tuple of ("beta", a, b) or ("sizes", low, high)."""
     match value:
         case ["beta", a, b] if all(is_real(x) and 1e-100 <= x <= 1e100 for x in (a, b)):
             return
@@ -130,27 +139,53 @@ def semivalue(name: str, value: Any) -> None:
 
 
 def search(name: str, value: Any) -> None:
+    """Check a name, or an object that searches."""
     if callable(getattr(value, "fit", None)) and callable(getattr(value, "search", None)):
         return
-    condition(lambda v: isinstance(v, str), "a name or an object with fit(X) and search(Q, k)")(
-        name, value
+    is_name = condition(
+        lambda v: isinstance(v, str), "a name or an object with fit(X) and search(Q, k)"
     )
+    is_name(name, value)
     one_of("exact", "lsh", "faiss", "auto")(name, value)
 
 
-share = condition(
-    lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError
-)
-positive_or_none = condition(
-    lambda v: v is None or (is_real(v) and v > 0), "a positive number or None", ValueError
-)
-seed = condition(  # what scikit-learn accepts as random_state, and generators
-    lambda v: (
-        isinstance(v, np.random.RandomState | np.random.Generator | None)
-        or (is_whole(v) and 0 <= v < 2**32)
-    ),
-    "a whole number from 0 to 2**32 - 1, a numpy generator or None",
-    ValueError,
+def _is_share(value: Any) -> bool:
+    return is_real(value) and 0 < value < 1
+
+
+def _is_positive_or_none(value: Any) -> bool:
+    return value is None or (is_real(value) and value > 0)
+
+
+def _is_seed(value: Any) -> bool:
+    """What scikit-learn accepts as random_state, and generators."""
+    if isinstance(value, np.random.RandomState | np.random.Generator | None):
+        return True
+    return is_whole(value) and 0 <= value < 2**32
+
+
+def _is_thread_count(value: Any) -> bool:
+    return value is None or (is_whole(value) and value != 0)
+
+
+def _is_privacy(value: Any) -> bool:
+    """None, or epsilon and delta in their ranges."""
+    if value is None:
+        return True
+    if not isinstance(value, tuple) or len(value) != 2 or not all(map(is_real, value)):
+        return False
+    epsilon, delta = value
+    return bool(0 < epsilon <= 20 and 0 < delta < 1)
+
+
+def _is_vote_weighting(value: Any) -> bool:
+    return value is None or callable(value) or (isinstance(value, str) and value == "distance")
+
+
+share = condition(_is_share, "a number between 0 and 1, such as 0.95", ValueError)
+positive_or_none = condition(_is_positive_or_none, "a positive number or None", ValueError)
+seed = condition(
+    _is_seed, "a whole number from 0 to 2**32 - 1, a numpy generator or None", ValueError
 )
 
 PARAMETERS: dict[str, Check] = {
@@ -158,7 +193,8 @@ PARAMETERS: dict[str, Check] = {
     "task": one_of("classification", "regression"),
     "utility": one_of("soft", "original"),
     "semivalue": semivalue,
-    "metric": condition(  # which names there are is known to `neighbors`
+    # Names of metrics are checked in `neighbors`, where they are known.
+    "metric": condition(
         lambda v: isinstance(v, str) or callable(v),
         "the name of a metric or a function of two points",
     ),
@@ -175,29 +211,16 @@ PARAMETERS: dict[str, Check] = {
     "aggregate": one_of("mean", "sum"),
     "standard_errors": condition(lambda v: isinstance(v, bool | np.bool_), "True or False"),
     "max_memory": lambda name, value: value is None or parse_bytes(name, value),
-    "n_jobs": condition(
-        lambda v: v is None or (is_whole(v) and v != 0),
-        "a number of threads, -1 or None for all usable cores",
-    ),
+    "n_jobs": condition(_is_thread_count, "a number of threads, -1 or None for all usable cores"),
     "random_state": seed,
     "radius": positive_or_none,
     "privacy": condition(
-        lambda v: (
-            v is None
-            or (
-                isinstance(v, tuple)
-                and len(v) == 2
-                and all(map(is_real, v))
-                and 0 < v[0] <= 20
-                and 0 < v[1] < 1
-            )
-        ),
+        _is_privacy,
         "None or (epsilon, delta), epsilon above 0 and at most 20, delta between 0 and 1",
         ValueError,
     ),
     "weights": condition(
-        lambda v: v is None or callable(v) or (isinstance(v, str) and v == "distance"),
-        'a function of an array of distances, "distance" or None',
+        _is_vote_weighting, 'a function of an array of distances, "distance" or None'
     ),
     "progress": condition(
         lambda v: isinstance(v, bool | None) or callable(v),

@@ -1,5 +1,6 @@
-"""Rows and labels that are not in memory: paths, pyarrow datasets, zarr and h5py arrays; labels in
-a column of X.
+"""Rows and labels that are not in memory, and labels in a column of X.
+
+They may be paths, datasets of pyarrow or Hugging Face, zarr and h5py arrays.
 """
 
 from __future__ import annotations
@@ -24,35 +25,53 @@ FORMATS = {
     ".arrow": "feather",
     ".ipc": "feather",
 }
-ARROW = {"Dataset", "Scanner", "RecordBatchReader"}  # classes of pyarrow that are read in batches
-HUB = {
+# Classes of pyarrow that are read in batches.
+ARROW_CLASSES = {"Dataset", "Scanner", "RecordBatchReader"}
+# Modules of Hugging Face.
+HUB_MODULES = {
     "datasets.arrow_dataset",
     "datasets.dataset_dict",
     "datasets.iterable_dataset",
-}  # modules of Hugging Face
-ZARR = ("zarr.json", ".zarray", ".zgroup")  # one of them is in every folder of zarr
+}
+# One of them is in every folder of zarr.
+ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
 def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) -> tuple[Any, Any]:
-    """Rows and labels as `check_features` and the checks of targets take them; arrays and frames
-    come back unchanged.
+    """Rows and labels as `check_features` and the checks of targets take them.
 
-    `y` may be the path of a .npy file, or the name of a column of X, which then is not a feature.
-    Rows stay on disk under a memory limit; without one they are read if they take no more than the
-    default budget.
+    Arrays and frames come back unchanged. `y` may be the path of a .npy file, or the name of a
+    column of X, which then is not a feature. Rows stay on disk under a memory limit. Without one
+    they are read if they take no more than the default budget.
+
+    Parameters
+    ----------
+    X, y
+        As users give them.
+    names : (str, str)
+        The names of the two arguments, for messages.
+    max_memory : int or None
+        The memory limit in bytes.
     """
-    label, X = None, as_table(X, names[0])
+    X = as_table(X, names[0])
+    label = None
     if isinstance(y, os.PathLike) or (isinstance(y, str) and _extension(y) == ".npy"):
         with _naming(names[1]):
             y = np.array(map_npy(y, f"{names[1]}: {one_line(y)}"))
     elif isinstance(y, str):
         label = y
+
     with _naming(names[0]):
         X, labels = _open(X, label, names[0], max_memory)
     if label is None:
         return X, y
     if labels is not None:
         return X, labels
+    return _split_frame(X, label, names)
+
+
+def _split_frame(X: Any, label: str, names: tuple[str, str]) -> tuple[Any, Any]:
+    """A frame without its column of labels, and that column."""
     frame = as_narwhals(X, names[0])
     if frame is None or len(frame.shape) == 1:
         problem = f"{names[1]}={label!r} names a column, but {names[0]} has no named columns."
@@ -63,7 +82,7 @@ def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) ->
 
 def as_table(X: Any, argument: str) -> Any:
     """A dataset of Hugging Face as an Arrow table; anything else as it is."""
-    if not HUB & {kind.__module__ for kind in type(X).__mro__}:
+    if not HUB_MODULES & {kind.__module__ for kind in type(X).__mro__}:
         return X
     if isinstance(X, dict) or not hasattr(X, "num_rows"):
         raise TypeError(
@@ -74,25 +93,35 @@ def as_table(X: Any, argument: str) -> Any:
 
 
 def _open(X: Any, label: str | None, argument: str, max_memory: int | None) -> tuple[Any, Any]:
-    """Features of a path, dataset or array on disk, not yet checked, and labels beside them;
-    anything else as it is.
+    """Features of a path, dataset or array on disk, not yet checked, and labels beside them.
+
+    Anything else comes back as it is.
     """
-    given, names, labels = X, None, None
-    if isinstance(X, str | os.PathLike):
-        X = _open_path(os.fspath(X), argument)
-    if isinstance(X, np.memmap):
-        X = X if max_memory is None else reopen_map(X)
-    elif ARROW & {
-        kind.__name__ for kind in type(X).__mro__ if kind.__module__.startswith("pyarrow")
-    }:
+    source = os.fspath(X) if isinstance(X, str | os.PathLike) else None
+    data = X if source is None else _open_path(source, argument)
+    names = None
+    labels = None
+    if isinstance(data, np.memmap):
+        if max_memory is not None:
+            data = reopen_map(data)
+    elif _is_arrow(data):
         from nearworth.inputs.arrow import read_arrow
 
-        X, names, labels = read_arrow(X, label, argument)
-    elif _is_chunked(X):
-        X = spill((rows for _, rows in row_chunks(X)), X.dtype)
-    if isinstance(X, FileRows) and max_memory is None and X.nbytes <= default_budget():
-        X = X[:]
-    return X if X is given else Features(X, names), labels
+        data, names, labels = read_arrow(data, label, argument)
+    elif _is_chunked(data):
+        data = spill((rows for _, rows in row_chunks(data)), data.dtype)
+    if isinstance(data, FileRows) and max_memory is None and data.nbytes <= default_budget():
+        data = data[:]
+    if data is X:
+        return X, labels
+    return Features(data, names), labels
+
+
+def _is_arrow(X: Any) -> bool:
+    """Whether it is data of pyarrow that are read in batches."""
+    classes = type(X).__mro__
+    names = {kind.__name__ for kind in classes if kind.__module__.startswith("pyarrow")}
+    return bool(ARROW_CLASSES & names)
 
 
 def _open_path(path: str, argument: str) -> Any:
@@ -101,28 +130,9 @@ def _open_path(path: str, argument: str) -> Any:
         raise FileNotFoundError(f"{argument}: there is no file or folder {path!r}.")
     if _extension(path) == ".npy":
         return open_npy(path, argument)
-    is_zarr = path.rstrip("/\\").endswith((".zarr", ".zarr.zip"))
-    if is_zarr or any(os.path.exists(os.path.join(path, name)) for name in ZARR):
-        try:
-            import zarr
-        except ImportError:
-            raise ImportError(
-                f"{argument}: {one_line(path)} needs zarr: pip install 'nearworth[zarr]'."
-            ) from None
-        opened = zarr.open(path, mode="r")
-        if not hasattr(opened, "shape"):
-            where = one_line(path)
-            raise ValueError(f"{argument}: {where} is a group of arrays. Give one: {where}/name.")
-        return opened
-    inside = (name for _, _, names in os.walk(path) for name in sorted(names))
-    kind = next(
-        (
-            FORMATS[_extension(name)]
-            for name in chain([path], inside)
-            if _extension(name) in FORMATS
-        ),
-        None,
-    )
+    if _is_zarr(path):
+        return _open_zarr(path, argument)
+    kind = _format_of(path)
     if kind is None:
         known = (
             "a .npy, Parquet, Feather or zarr file, a folder of Parquet or Feather files, or an"
@@ -134,23 +144,48 @@ def _open_path(path: str, argument: str) -> Any:
     return ds.dataset(path, format=kind)
 
 
+def _is_zarr(path: str) -> bool:
+    if path.rstrip("/\\").endswith((".zarr", ".zarr.zip")):
+        return True
+    return any(os.path.exists(os.path.join(path, name)) for name in ZARR_FILES)
+
+
+def _open_zarr(path: str, argument: str) -> Any:
+    """The array of zarr at this path."""
+    try:
+        import zarr
+    except ImportError:
+        raise ImportError(
+            f"{argument}: {one_line(path)} needs zarr: pip install 'nearworth[zarr]'."
+        ) from None
+    opened = zarr.open(path, mode="r")
+    if not hasattr(opened, "shape"):
+        where = one_line(path)
+        raise ValueError(f"{argument}: {where} is a group of arrays. Give one: {where}/name.")
+    return opened
+
+
+def _format_of(path: str) -> str | None:
+    """The format of a file, or of the first known file in a folder; None if there is none."""
+    files = (name for _, _, names in os.walk(path) for name in sorted(names))
+    for name in chain([path], files):
+        if _extension(name) in FORMATS:
+            return FORMATS[_extension(name)]
+    return None
+
+
 def _extension(path: str | os.PathLike[str]) -> str:
     return os.path.splitext(os.fspath(path))[1].lower()
 
 
 def _is_chunked(X: Any) -> bool:
     """Whether it is a matrix of numbers that is read by slices, as those of zarr and h5py are."""
-    has_all = (
-        hasattr(X, "chunks")
-        and hasattr(X, "__getitem__")
-        and isinstance(getattr(X, "dtype", None), np.dtype)
-    )
-    return (
-        has_all
-        and X.dtype.kind in "biuf"
-        and X.dtype.itemsize <= 8
-        and len(getattr(X, "shape", ())) == 2
-    )
+    is_sliced = hasattr(X, "chunks") and hasattr(X, "__getitem__")
+    dtype = getattr(X, "dtype", None)
+    if not is_sliced or not isinstance(dtype, np.dtype):
+        return False
+    has_numbers = dtype.kind in "biuf" and dtype.itemsize <= 8
+    return has_numbers and len(getattr(X, "shape", ())) == 2
 
 
 @contextmanager
@@ -159,8 +194,9 @@ def _naming(argument: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        foreign = isinstance(error, OSError) or type(error).__module__ != "builtins"
-        if not foreign or str(error).startswith(argument):
+        is_foreign = isinstance(error, OSError) or type(error).__module__ != "builtins"
+        if not is_foreign or str(error).startswith(argument):
             raise
-        first = (str(error).splitlines() or [""])[0]
+        lines = str(error).splitlines() or [""]
+        first = lines[0]
         raise ValueError(f"{argument}: cannot be read: {type(error).__name__}: {first}") from error

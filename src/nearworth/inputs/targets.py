@@ -1,6 +1,4 @@
-"""y in any form: class labels of one kind, or real targets; and what else there is one of per
-row.
-"""
+"""y in any form to class codes or real targets, and what else there is one of per row."""
 
 from __future__ import annotations
 
@@ -20,20 +18,36 @@ from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_r
 
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares
 # of weights: within these bounds everything stays a 64-bit float.
-LARGEST_TARGET = 1e50
-EXACT_FLOATS = 2**53  # all integers up to here are 64-bit floats
-SMALLEST_WEIGHT = 1e-40
-MANY_CLASSES, FEW_PER_CLASS = (
-    20,
-    5,
-)  # more numbers than this, and fewer rows of each on average, are amounts;
-VERY_MANY, FEW_ROWS = 200, 12  # or more than this, half of them with fewer rows
-NUMBER, TEXT = "numbers", "text"  # kinds of labels
+MAX_TARGET = 1e50
+MIN_WEIGHT = 1e-40
+# All integers up to here are 64-bit floats.
+MAX_EXACT_FLOAT = 2**53
+# Numbers are amounts if there are more different ones than this, and fewer rows of each on average;
+AMOUNT_MIN_DISTINCT = 20
+AMOUNT_MAX_MEAN_ROWS = 5
+# or more than this, and half of them have fewer rows.
+AMOUNT_MIN_VERY_MANY = 200
+AMOUNT_MAX_MEDIAN_ROWS = 12
+# Larger whole numbers are sorted, not counted: some do not fit into 64 bits with a sign.
+MAX_COUNTED = 2**62
+# Kinds of labels.
+NUMBER = "numbers"
+TEXT = "text"
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The distinct training labels in order, and the position of each training label among them."""
+    """Training labels as codes.
+
+    Attributes
+    ----------
+    labels : array of shape (C,)
+        The distinct labels in order.
+    kind : str
+        NUMBER or TEXT.
+    codes : array of shape (N,)
+        The position of each training label among `labels`.
+    """
 
     labels: npt.NDArray[Any]
     kind: str
@@ -56,31 +70,37 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
     if kind == TEXT:
         distinct = sorted(set(values.tolist()))
         return Classes(np.array(distinct, dtype=object), kind, _codes(values, distinct))
-    low, high = (int(values.min()), int(values.max())) if values.dtype.kind in "iu" else (0, 2**62)
-    if high - low > len(values) or high > 2**62:
+    is_small_range = False
+    if values.dtype.kind in "iu":
+        low = int(values.min())
+        high = int(values.max())
+        is_small_range = high - low <= len(values) and high <= MAX_COUNTED
+    if not is_small_range:
         labels, codes = np.unique(values, return_inverse=True)
         return Classes(labels, kind, codes.astype(np.intp))
-    there = (
-        np.bincount(offsets := values.astype(np.int64) - low) > 0
-    )  # a small range is counted, not sorted
-    return Classes(
-        (np.flatnonzero(there) + low).astype(values.dtype), kind, (np.cumsum(there) - 1)[offsets]
-    )
+
+    # A small range is counted, not sorted.
+    offsets = values.astype(np.int64) - low
+    is_present = np.bincount(offsets) > 0
+    labels = (np.flatnonzero(is_present) + low).astype(values.dtype)
+    return Classes(labels, kind, (np.cumsum(is_present) - 1)[offsets])
 
 
 def are_amounts(values: npt.NDArray[Any]) -> bool:
-    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share
-    one.
+    """Whether numbers look like amounts rather than classes.
+
+    They do if they have fractions, or if few rows share one.
     """
     distinct, counts = np.unique(values, return_counts=True)
-    many = len(distinct) > MANY_CLASSES and len(distinct) * FEW_PER_CLASS > len(values)
-    # Of very many, half may be shared by some rows, unless they are codes: whole numbers without a
-    # gap.
-    has_gaps = len(distinct) > 0 and float(distinct[-1]) - float(distinct[0]) >= len(
-        distinct
-    )  # integers overflow
-    spread = len(distinct) > VERY_MANY and np.median(counts) < FEW_ROWS and has_gaps
-    return bool(many or spread or (values.dtype.kind == "f" and (values != np.trunc(values)).any()))
+    n_distinct = len(distinct)
+    is_many = n_distinct > AMOUNT_MIN_DISTINCT and n_distinct * AMOUNT_MAX_MEAN_ROWS > len(values)
+    # Half of very many numbers may be shared by some rows, unless they are codes: whole numbers
+    # without a gap. As floats, because differences of integers overflow.
+    has_gaps = n_distinct > 0 and float(distinct[-1]) - float(distinct[0]) >= n_distinct
+    has_few_rows = n_distinct > AMOUNT_MIN_VERY_MANY and np.median(counts) < AMOUNT_MAX_MEDIAN_ROWS
+    if is_many or (has_few_rows and has_gaps):
+        return True
+    return bool(values.dtype.kind == "f" and (values != np.trunc(values)).any())
 
 
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
@@ -88,7 +108,7 @@ def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
         y, name, n_rows, "numbers for task='regression'", "Use task='classification' for labels."
     )
     row = int(np.abs(targets).argmax())
-    if abs(targets[row]) > LARGEST_TARGET:
+    if abs(targets[row]) > MAX_TARGET:
         raise ValueError(
             f"{name} holds values too large for 64-bit squares: {targets[row]:.3g} at row {row}."
             " Rescale."
@@ -110,12 +130,12 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     positive = weights[weights > 0]
     if not positive.size:
         raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
-    if positive.min() < SMALLEST_WEIGHT or positive.max() > 1 / SMALLEST_WEIGHT:
-        found = (
+    if positive.min() < MIN_WEIGHT or positive.max() > 1 / MIN_WEIGHT:
+        problem = (
             f"{name} ranges from {positive.min():g} to {positive.max():g}, too far for sums of"
             " squares."
         )
-        raise ValueError(f"{found} Rescale the weights; only their ratios matter to a mean.")
+        raise ValueError(f"{problem} Rescale the weights; only their ratios matter to a mean.")
     return weights
 
 
@@ -127,11 +147,11 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
     try:
         return np.arange(n_train)[index if np.size(index) else slice(0)]
     except (IndexError, TypeError) as error:
-        what = (
+        needed = (
             f"row numbers of training points (0 to {n_train - 1}), a mask of length {n_train}, a"
             " slice or 'all'"
         )
-        raise ValueError(f"{name} must be {what}: {error}.") from None
+        raise ValueError(f"{name} must be {needed}: {error}.") from None
 
 
 def check_owners(owners: Any, n_train: int, name: str = "owners") -> tuple[list[Any], IntVector]:
@@ -143,14 +163,16 @@ def check_owners(owners: Any, n_train: int, name: str = "owners") -> tuple[list[
     if column.dtype.kind in "fmM":
         refuse_rows(column != column, name, "missing owners")
     if column.dtype.kind in "mM":
-        column = column.astype(str)  # dates as text
-    distinct, spelled = list(dict.fromkeys(column.tolist())), dict[str, Any]()
+        # Dates as text.
+        column = column.astype(str)
+    distinct = list(dict.fromkeys(column.tolist()))
     refuse_alike(distinct, name)
+    owner_by_appearance: dict[str, Any] = {}
     for owner in distinct:
-        other = spelled.setdefault(appearance(owner), owner)
-        if other is not owner:
+        first = owner_by_appearance.setdefault(appearance(owner), owner)
+        if first is not owner:
             warn_user(
-                f"{name}: {other!r} and {owner!r} count as two. Write them alike if they are the"
+                f"{name}: {first!r} and {owner!r} count as two. Write them alike if they are the"
                 " same owner."
             )
             break
@@ -179,8 +201,9 @@ def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: st
 def _column(
     y: Any, name: str, n_rows: int | None, missing: str = "missing values"
 ) -> npt.NDArray[Any]:
-    """One value per row as a numpy array; missing ones are refused: nulls, None, pandas' NA, and
-    objects like NaN.
+    """One value per row as an array of shape (N,).
+
+    Missing values are refused: nulls, None, pandas' NA, and objects like NaN.
     """
     if y is None:
         raise ValueError(
@@ -208,16 +231,18 @@ def _column(
             f"{name} must be one-dimensional, one entry per row; got shape {column.shape}."
         )
     if n_rows is not None and len(column) != n_rows:
-        found = f"{len(column)} entries for {n_rows} rows"
-        raise ValueError(f"{name} has {found}: inconsistent numbers of samples. Give one each.")
+        sizes = f"{len(column)} entries for {n_rows} rows"
+        raise ValueError(f"{name} has {sizes}: inconsistent numbers of samples. Give one each.")
     if not len(column):
         raise ValueError(f"{name} is empty. At least one row is needed.")
-    if column.dtype.kind in "OT":  # objects, and numpy's text of any length
+    # Objects, and numpy's text of any length.
+    if column.dtype.kind in "OT":
         refuse_rows([_is_missing(value) for value in column.tolist()], name, missing)
     return column
 
 
 def _array(y: Any, name: str) -> npt.NDArray[Any]:
+    """An array of the entries as they were given; numpy alone would convert mixed ones."""
     y = as_numpy(y)
     if is_masked(y):
         refuse_rows(np.ma.getmaskarray(y).ravel(), name, "masked entries")
@@ -227,16 +252,16 @@ def _array(y: Any, name: str) -> npt.NDArray[Any]:
         if len(kinds) > 1 and not _all_numbers(kinds):
             return np.array(y, dtype=object)
     try:
-        found = np.asarray(y)
+        array = np.asarray(y)
     except ValueError:
         raise ValueError(
             f"{name} must be one-dimensional, one entry per row; its entries differ in length."
         ) from None
-    are_floats = found.dtype.kind == "f" and isinstance(y, list | tuple)
-    if are_floats and any(isinstance(entry, int) and abs(entry) > EXACT_FLOATS for entry in y):
+    are_floats = array.dtype.kind == "f" and isinstance(y, list | tuple)
+    if are_floats and any(isinstance(entry, int) and abs(entry) > MAX_EXACT_FLOAT for entry in y):
         # Beside a float, or beyond 63 bits, numpy makes floats of integers, which may lose digits.
         return np.array(y, dtype=object)
-    return found
+    return array
 
 
 def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], str]:
@@ -246,9 +271,9 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
         kinds = {type(value) for value in column.tolist()}
         if not _all_numbers(kinds):
             if not all(issubclass(kind, str) for kind in kinds):
-                found = ", ".join(sorted(kind.__name__ for kind in kinds))
+                types = ", ".join(sorted(kind.__name__ for kind in kinds))
                 raise TypeError(
-                    f"{name} holds labels of the types {found}. Use numbers or strings."
+                    f"{name} holds labels of the types {types}. Use numbers or strings."
                 )
             return column.astype(object), TEXT
         column = np.array(column.tolist())
@@ -256,24 +281,32 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
         raise ValueError(
             f"{name} has dtype {column.dtype}, which cannot name classes. Try .astype(str)."
         )
+    _check_number_labels(column, name)
+    return column, NUMBER
+
+
+def _check_number_labels(column: npt.NDArray[Any], name: str) -> None:
+    """Refuse numbers that are no classes."""
     if column.dtype.kind == "f":
         refuse_rows(~np.isfinite(column), name, "NaN or infinity")
-        fractions = column != np.trunc(column)
-        if fractions.any():
-            row = int(np.argmax(fractions))
-            found = (
+        is_fraction = column != np.trunc(column)
+        if is_fraction.any():
+            row = int(np.argmax(is_fraction))
+            problem = (
                 f"Unknown label type: {name} holds continuous values ({column[row]} at row {row})"
             )
             needed = (
                 "task='classification' needs classes. Use task='regression', or bin the values."
             )
-            raise ValueError(f"{found}, but {needed}")
-    limit = {"f": 2.0**53, "u": 2.0**63}.get(
-        column.dtype.kind
-    )  # larger floats may have been other integers
-    if column.dtype.kind == "O" or (limit and (np.abs(column.astype(np.float64)) >= limit).any()):
+            raise ValueError(f"{problem}, but {needed}")
+
+    # Larger floats may have been other integers.
+    limit = {"f": 2.0**53, "u": 2.0**63}.get(column.dtype.kind)
+    is_too_large = column.dtype.kind == "O"
+    if limit is not None:
+        is_too_large = bool((np.abs(column.astype(np.float64)) >= limit).any())
+    if is_too_large:
         raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
-    return column, NUMBER
 
 
 def _all_numbers(kinds: set[type]) -> bool:
@@ -281,11 +314,12 @@ def _all_numbers(kinds: set[type]) -> bool:
 
 
 def _codes(values: npt.NDArray[Any], distinct: list[Any]) -> IntVector:
-    """Positions of values among distinct ones, -1 for others; numbers are equal whatever their
-    type.
+    """Positions of values among distinct ones, -1 for others.
+
+    Numbers are equal whatever their type.
     """
-    lookup = {label: code for code, label in enumerate(distinct)}
-    return np.array([lookup.get(value, -1) for value in values.tolist()], dtype=np.intp)
+    code_of = {label: code for code, label in enumerate(distinct)}
+    return np.array([code_of.get(value, -1) for value in values.tolist()], dtype=np.intp)
 
 
 def _is_missing(value: Any) -> bool:

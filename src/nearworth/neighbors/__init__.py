@@ -1,26 +1,22 @@
 """Geometry: from points to ranks. Nothing here ever sees a label.
 
-    keys.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is a
-    tie; the keys of
-                  every metric
+    keys.py       what rank keys are, and the keys of every metric: a batch of queries -> (Q, N),
+                  smaller is nearer, equal is a tie
     quantised.py  keys as whole numbers with a tolerance, as the compiled kernels read them: from a
-    matrix product
-                  (with the centred float32 copy that it reads), with bounds of its errors, or from
-                  exact keys
+                  matrix product, with bounds of its errors, or from exact keys
     distances.py  training rows as kernels read them, and which of them are identical; exact
-    distances and inner
-                  products of all pairs, or of a few
+                  distances and inner products of all pairs, or of a few
 
     keys ---> quantised ---> distances
 
-Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
+Nearest neighbors only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
 
-    searchers.py  the contract of a searcher, Neighbours (what every search returns), checks of
-    answers; neighbours that
-                  were found before
-    exact.py      all of the nearest, of any metric; recall of what other searchers found, and how
-    these are tuned lsh.py        the paper's hash tables: how many, what they find, and Theorem 4
-    faiss_search.py   an index of faiss, and the only module that imports it
+    searchers.py     the contract of a searcher, Neighbours (what every search returns), checks of
+                     answers, and a searcher of neighbors that were found before
+    exact.py         the nearest of any metric; recall of what other searchers find, and how these
+                     are tuned
+    lsh.py           the paper's hash tables: how many, what they find, and Theorem 4
+    faiss_search.py  an index of faiss, and the only module that imports it
 
     searchers <--- exact <--- lsh, faiss_search
 

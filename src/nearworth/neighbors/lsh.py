@@ -23,7 +23,7 @@ import math
 from bisect import bisect_left
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,50 +39,49 @@ from nearworth.neighbors.searchers import Neighbours
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a
 # rounded number.
 PANEL = 256
-NARROW_ERROR, UNIT_32 = (
-    1e-3,
-    2.0**-24,
-)  # 32 bits will do if they are off by less than this share of a hash's width
-LARGEST_CODE = (
-    2.0**40
-)  # far out, floats get too coarse for codes (or are no numbers): one bucket for all of it
+# 32 bits will do if they are off by less than this share of a hash's width.
+MAX_SINGLE_ERROR = 1e-3
+# Largest relative error of one rounded operation in 32 bits.
+UNIT_32 = 2.0**-24
+# Far out, floats get too coarse for codes (or are no numbers): one bucket for all of it.
+MAX_CODE = 2.0**40
+# Queries that the work of building tables is weighed against, unless they are given.
 EXPECTED_QUERIES = 10_000
-WIDTHS = (
-    1.0,
-    1.5,
-    2.0,
-    2.5,
-    3.0,
-    3.5,
-    4.0,
-    5.0,
-    6.0,
-    8.0,
-    12.0,
-    24.0,
-    48.0,
-)  # times the distance of the K*-th
-MOST_HASHES = 40
-LEAST_TABLES = 32  # with fewer, the recall of one draw of hash functions is a matter of luck
-MOST_TABLES, MOST_ENTRIES = (
-    2000,
-    150_000_000,
-)  # that are chosen; an entry, one point in one table, takes 12 bytes
-SAMPLED_POINTS, SAMPLED_RANKS, FAR_DISTANCES = 1024, 32, 256
-EXACT_ADVANTAGE = 20  # points that exact search looks at in the time that one candidate takes
+# Widths that are tried, as multiples of the distance of the K*-th neighbor.
+WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)
+MAX_HASHES = 40
+# With fewer tables, the recall of one draw of hash functions is a matter of luck.
+MIN_TABLES = 32
+MAX_TABLES = 2000
+# An entry is one point in one table, and takes 12 bytes.
+MAX_ENTRIES = 150_000_000
+# Points among which distances beyond the K*-th are sampled, ranks of neighbors that stand for all
+# K*, and distances that stand for all beyond.
+SAMPLED_POINTS = 1024
+SAMPLED_RANKS = 32
+FAR_DISTANCES = 256
+# Rough nanoseconds: of a look-up in a table and of one hash, and of a candidate and of one of its
+# columns.
+LOOK_UP_COST = 50.0
+HASH_COST = 1.0
+CANDIDATE_COST = 4.0
+COLUMN_COST = 1.0
+# Points that exact search looks at in the time that one candidate takes.
+EXACT_ADVANTAGE = 20
 
 
 @dataclass(eq=False)
 class LSHSearch(IndexSearch):
-    """Neighbours among the points that share a bucket with the query in any of L tables of M
-    hashes.
+    """Neighbors among the points that share a bucket with the query in any hash table.
+
+    There are L tables of M hashes.
 
     Parameters
     ----------
     n_tables, n_hashes, width
         L, M and r of the paper: each is chosen unless given.
     recall
-        Share of the neighbours that should be found, on average and for all but a share `delta` of
+        Share of the neighbors that should be found, on average and for all but a share `delta` of
         the queries.
     delta
         That share; and the probability of failure in the paper's Theorem 4.
@@ -117,17 +116,18 @@ class LSHSearch(IndexSearch):
         seed("random_state", self.random_state)
 
     def predict(self, X: Any, k: int, n_queries: int) -> TableTuning:
-        """The tables that would be chosen for these training points, and Theorem 4's quantities;
-        builds nothing.
+        """The tables that would be chosen for these training points, and Theorem 4's quantities.
+
+        Nothing is built.
         """
-        other = copy(self)
-        other._take(X)
-        return other._choose(k, None, n_queries)
+        searcher = copy(self)
+        searcher._take(X)
+        return searcher._choose(k, None, n_queries)
 
     def fingerprint(self) -> str:
         """A hash of the hash functions: equal ones give equal answers on equal points."""
         tables = self._tables
-        return fingerprint(tables.vectors, tables.offsets, tables.factors, tables.centre)
+        return fingerprint(tables.vectors, tables.offsets, tables.factors, tables.center)
 
     def _build(self) -> None:
         exponent = self._truth.exponent
@@ -138,90 +138,121 @@ class LSHSearch(IndexSearch):
             )
 
     def _tune(self, k: int, queries: Any) -> TableTuning:
-        """Build the tables; their work is weighed against as many queries as given, else 10,000."""
-        tuning = self._choose(k, queries, EXPECTED_QUERIES if queries is None else len(queries))
-        self._tables = HashTables(self._points, **tuning.parameters, rng=self._generators()[1])
+        """Choose and build the tables, for as many queries as given."""
+        n_queries = EXPECTED_QUERIES if queries is None else len(queries)
+        tuning = self._choose(k, queries, n_queries)
+        _, hashing = self._generators()
+        self._tables = HashTables(self._points, **tuning.parameters, rng=hashing)
         return tuning
 
     def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
-        found = self._tables.nearest(queries, k)
-        return found.first(
-            np.isfinite(found.keys).sum(axis=1)
-        )  # of a query too far away, distances are no numbers
+        lists = self._tables.nearest(queries, k)
+        # The distances of a query too far away are no numbers.
+        n_finite = np.isfinite(lists.keys).sum(axis=1)
+        return lists.first(n_finite)
 
     def _choose(self, k: int, queries: Any, n_queries: int) -> TableTuning:
-        """The cheapest tables that reach the recall, else those that find most; what was given
-        stays as it is.
+        """The cheapest tables that reach the recall, else those that find most.
+
+        What was given stays as it is.
         """
-        rng, (n_train, n_columns) = self._generators()[0], self._points.shape
-        # One neighbour more than K*: Theorem 4 needs its distance.
-        distances = Distances(self._sample(k + 1, queries, rng), rng, self.delta)
-        most_tables, cheapest = max(1, min(MOST_TABLES, MOST_ENTRIES // n_train)), math.inf
-        options: list[tuple[float, TableTuning]] = []
-        for width in (
-            [distances.typical() * multiple for multiple in WIDTHS]
-            if self.width is None
-            else [self.width]
-        ):
-            least = min(LEAST_TABLES, most_tables)
-            for n_hashes in range(1, MOST_HASHES + 1) if self.n_hashes is None else [self.n_hashes]:
-                option = distances.tuning(
-                    self.n_tables or range(least, most_tables), n_hashes, width, self.recall
-                )
-                least = option.parameters["n_tables"]
-                # Rough nanoseconds per query: hashes and look-ups, with a share of building the
-                # tables; then ranking.
-                upkeep = least * (50.0 + n_hashes) * (1.0 + n_train / n_queries)
-                cost = upkeep + (4.0 + n_columns) * option.candidates
-                enough = min(option.recall, option.recall_low) >= self.recall
-                options.append((cost if enough else math.inf, option))
-                if not enough or upkeep > cheapest:
-                    break  # more hashes find still less, and ask for more tables
-                cheapest = min(cheapest, cost)
-        _, best = min(options, key=lambda option: (option[0], -option[1].recall))
+        n_train = len(self._points)
+        sampling, _ = self._generators()
+        # One neighbor more than K*: Theorem 4 needs its distance.
+        sample = self._sample(k + 1, queries, sampling)
+        distances = Distances(sample, sampling, self.delta)
+
+        best = self._cheapest(distances, n_queries)
         if distances.following is None:
             return best
-        about = {"width": best.parameters["width"], "delta": self.delta, "n_queries": n_queries}
-        return replace(
-            best,
-            theory=Theory(
-                distances.near[:, -1], distances.following, n_train, distances.k, **about
-            ),
+        theory = Theory(
+            distances.near[:, -1],
+            distances.following,
+            n_train,
+            distances.k,
+            width=best.parameters["width"],
+            delta=self.delta,
+            n_queries=n_queries,
         )
+        return replace(best, theory=theory)
+
+    def _cheapest(self, distances: Distances, n_queries: int) -> TableTuning:
+        """The cheapest tables that reach the recall, among all widths and numbers of hashes."""
+        n_train, n_columns = self._points.shape
+        max_tables = max(1, min(MAX_TABLES, MAX_ENTRIES // n_train))
+        if self.width is None:
+            widths = [distances.typical() * multiple for multiple in WIDTHS]
+        else:
+            widths = [self.width]
+        hash_counts = range(1, MAX_HASHES + 1) if self.n_hashes is None else [self.n_hashes]
+
+        min_cost = math.inf
+        options: list[tuple[float, TableTuning]] = []
+        for width in widths:
+            # More hashes find less, so that they need at least as many tables.
+            min_tables = min(MIN_TABLES, max_tables)
+            for n_hashes in hash_counts:
+                table_counts = self.n_tables or range(min_tables, max_tables)
+                option = distances.tuning(table_counts, n_hashes, width, self.recall)
+                min_tables = option.parameters["n_tables"]
+
+                # Hashes and look-ups, with a share of building the tables; then ranking.
+                table_cost = min_tables * (LOOK_UP_COST + HASH_COST * n_hashes)
+                upkeep = table_cost * (1.0 + n_train / n_queries)
+                ranking = (CANDIDATE_COST + COLUMN_COST * n_columns) * option.candidates
+                cost = upkeep + ranking
+                is_enough = min(option.recall, option.recall_low) >= self.recall
+                options.append((cost if is_enough else math.inf, option))
+                if not is_enough or upkeep > min_cost:
+                    # More hashes find still less, and ask for more tables.
+                    break
+                min_cost = min(min_cost, cost)
+        _, best = min(options, key=lambda option: (option[0], -option[1].recall))
+        return best
 
     def _generators(self) -> tuple[Generator, Generator]:
-        """One for the sample and one for the hash functions, which so do not depend on it."""
+        """One for the sample and one for the hash functions, so that these do not depend on it."""
         sampling, hashing = as_generator(self.random_state).integers(2**63, size=2).tolist()
         return np.random.default_rng(sampling), np.random.default_rng(hashing)
 
 
 class HashTables:
-    """Hash functions, and for each table the training points in the order of their folded
-    hashes.
+    """Hash functions, and for each table the training points in the order of their folded hashes.
+
+    Attributes
+    ----------
+    center : array of shape (d,)
+    vectors : array of shape (n_tables, n_hashes, d)
+        Gaussian, divided by the width.
+    offsets : array of shape (n_tables, n_hashes)
+    factors : array of shape (n_tables, n_hashes)
+        Odd numbers, which fold the hashes of a table into one number.
+    hashes, rows : arrays of shape (n_tables, N)
+        Folded hashes of the training points in order, and the row numbers of these points.
     """
 
     def __init__(
         self, points: npt.NDArray[Any], n_tables: int, n_hashes: int, width: float, rng: Generator
     ) -> None:
         n_train, n_columns = points.shape
-        self._points, self.centre = points, points.mean(axis=0, dtype=np.float64)
-        spread = np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self.centre).max(
-            axis=0
-        )
-        narrow = np.linalg.norm(spread) * np.sqrt(n_columns) * UNIT_32 < NARROW_ERROR * width
-        dtype = np.float32 if narrow else np.float64
+        self._points = points
+        self.center = points.mean(axis=0, dtype=np.float64)
+
+        ends = np.stack([points.min(axis=0), points.max(axis=0)])
+        spread = np.abs(ends - self.center).max(axis=0)
+        single_error = np.linalg.norm(spread) * np.sqrt(n_columns) * UNIT_32
+        dtype = np.float32 if single_error < MAX_SINGLE_ERROR * width else np.float64
         vectors = rng.standard_normal((n_tables, n_columns, n_hashes)) / width
-        self.vectors = vectors.transpose(0, 2, 1).astype(
-            dtype, order="C"
-        )  # (tables, hashes, columns)
+        self.vectors = vectors.transpose(0, 2, 1).astype(dtype, order="C")
         self.offsets = rng.random((n_tables, n_hashes)).astype(dtype)
-        self.factors = rng.integers(0, 2**63, (n_tables, n_hashes), dtype=np.uint64) * np.uint64(
-            2
-        ) + np.uint64(1)
-        self.hashes, self.rows = self.codes(points), np.empty((n_tables, n_train), dtype=np.int32)
-        for codes, rows in zip(self.hashes, self.rows, strict=True):
-            rows[:] = np.argsort(codes)
-            codes[:] = codes[rows]
+        numbers = rng.integers(0, 2**63, (n_tables, n_hashes), dtype=np.uint64)
+        self.factors = numbers * np.uint64(2) + np.uint64(1)
+
+        self.hashes = self.codes(points)
+        self.rows = np.empty((n_tables, n_train), dtype=np.int32)
+        for hashes, rows in zip(self.hashes, self.rows, strict=True):
+            rows[:] = np.argsort(hashes)
+            hashes[:] = hashes[rows]
 
     def codes(self, X: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
         """Folded hashes of points in each table, (tables, points)."""
@@ -229,41 +260,45 @@ class HashTables:
         panel = np.zeros((X.shape[1], PANEL), dtype=self.vectors.dtype)
         for start in range(0, len(X), PANEL):
             rows = X[start : start + PANEL]
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # queries far out collide with nothing
-                panel[:, : len(rows)] = (rows - self.centre).T
+            # Queries far out collide with nothing.
+            with np.errstate(over="ignore", invalid="ignore"):
+                panel[:, : len(rows)] = (rows - self.center).T
                 products = np.matmul(self.vectors, panel)
             codes = np.floor(products[:, :, : len(rows)] + self.offsets[:, :, None])
-            codes[~(np.abs(codes) < LARGEST_CODE)] = LARGEST_CODE
-            whole = codes.astype(np.int64).view(np.uint64)
-            out[:, start : start + PANEL] = (whole * self.factors[:, :, None]).sum(
-                axis=1
-            )  # modulo 2^64
+            codes[~(np.abs(codes) < MAX_CODE)] = MAX_CODE
+            words = codes.astype(np.int64).view(np.uint64)
+            # Modulo 2^64.
+            out[:, start : start + PANEL] = (words * self.factors[:, :, None]).sum(axis=1)
         return out
 
     def nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
-        """Of the points that collide with each query, the k nearest, with squared distances."""
-        found, codes = Neighbours.empty(len(queries), k), self.codes(queries)
-        pairs = list(zip(self.hashes, codes, strict=True))
-        ends = [
-            np.array([hashes.searchsorted(own, side) for hashes, own in pairs])
-            for side in ("left", "right")
-        ]
-        for query, first, end, indices, squares in zip(
-            queries, *(side.T for side in ends), *found, strict=True
-        ):
-            rows = np.unique(
-                np.concatenate(
-                    [rows[a:b] for rows, a, b in zip(self.rows, first, end, strict=True)]
+        """The k nearest of the points that collide with each query, with squared distances."""
+        lists = Neighbours.empty(len(queries), k)
+        codes = self.codes(queries)
+        starts = self._positions(codes, "left")
+        stops = self._positions(codes, "right")
+        for number, query in enumerate(queries):
+            buckets = [
+                rows[start:stop]
+                for rows, start, stop in zip(
+                    self.rows, starts[:, number], stops[:, number], strict=True
                 )
-            )
-            size = min(k, len(rows))
+            ]
+            candidates = np.unique(np.concatenate(buckets))
+            size = min(k, len(candidates))
             if size:
-                indices[:size], squares[:size] = smallest(
-                    pairs_with(query, self._points, rows), rows, size
-                )
-        return found
+                squares = pairs_with(query, self._points, candidates)
+                rows, keys = smallest(squares, candidates, size)
+                lists.rows[number, :size] = rows
+                lists.keys[number, :size] = keys
+        return lists
+
+    def _positions(
+        self, codes: npt.NDArray[np.uint64], side: Literal["left", "right"]
+    ) -> npt.NDArray[np.intp]:
+        """Where each code stands in the order of its table, (tables, queries)."""
+        pairs = zip(self.hashes, codes, strict=True)
+        return np.array([hashes.searchsorted(own_codes, side) for hashes, own_codes in pairs])
 
 
 def collision_probability(distance: Any, width: float) -> FloatVector:
@@ -274,13 +309,11 @@ def collision_probability(distance: Any, width: float) -> FloatVector:
     """
     from scipy.special import erf
 
-    far = np.asarray(distance, dtype=np.float64)
+    distances = np.asarray(distance, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
-        t = np.minimum(width / far, 1e100)
-    return np.asarray(
-        erf(t / np.sqrt(2.0))
-        + np.sqrt(2.0 / np.pi) * np.expm1(-0.5 * t * t) / np.maximum(t, 1e-300)
-    )
+        t = np.minimum(width / distances, 1e100)
+    boundary = np.sqrt(2.0 / np.pi) * np.expm1(-0.5 * t * t) / np.maximum(t, 1e-300)
+    return np.asarray(erf(t / np.sqrt(2.0)) + boundary)
 
 
 def found_in_tables(together: Any, n_tables: int) -> Any:
@@ -290,8 +323,26 @@ def found_in_tables(together: Any, n_tables: int) -> Any:
 
 
 class Theory:
-    """Theorem 4's quantities, from distances of sampled queries to the K*-th neighbour and the
-    next; prints itself.
+    """Theorem 4's quantities, from distances of sampled queries; prints itself.
+
+    Parameters
+    ----------
+    kth, after : arrays of shape (Q,)
+        Distances to the K*-th neighbor and to the next one.
+    n_train, k, n_queries : int
+    width, delta : float
+
+    Attributes
+    ----------
+    p1, p2, pmax : float
+        Probabilities of one collision: with the K*-th neighbor (smallest), with the next one
+        (median and largest).
+    c, c_unif : float
+        The exponent as printed, and as it must be for all queries at once.
+    n_hashes, n_tables, n_tables_printed : float
+    candidates : float
+        Expected per query at most.
+    warning : str or None
     """
 
     def __init__(
@@ -307,30 +358,26 @@ class Theory:
     ) -> None:
         self.title = f"K* = {k}, width {width:.4g}, delta {delta:g}, {n_queries:,} queries"
         self.n_train = n_train
-        p1, p2 = collision_probability(kth, width), collision_probability(after, width)
-        self.p1, self.p2, self.pmax = float(p1.min()), float(np.median(p2)), float(p2.max())
-        pmin, pmax = self.p1, self.pmax
+        p1 = collision_probability(kth, width)
+        p2 = collision_probability(after, width)
+        pmin = float(p1.min())
+        pmax = float(p2.max())
+        self.p1 = pmin
+        self.p2 = float(np.median(p2))
+        self.pmax = pmax
         with np.errstate(divide="ignore", invalid="ignore"):
-            self.c = float(np.where(p1 >= 1.0, 0.0, np.log(p1) / np.log(p2)).max())  # as printed
-        # As it must be for all queries at once.
-        self.c_unif = (
-            0.0 if pmin >= 1.0 else math.inf if pmax >= 1.0 else math.log(pmin) / math.log(pmax)
-        )
-        self.n_hashes = (
-            math.inf if pmax >= 1.0 else max(1, math.ceil(math.log(n_train) / -math.log(pmax)))
-        )
+            self.c = float(np.where(p1 >= 1.0, 0.0, np.log(p1) / np.log(p2)).max())
+        self.c_unif = _exponent(pmin, pmax)
+        self.n_hashes = math.inf
+        if pmax < 1.0:
+            self.n_hashes = max(1, math.ceil(math.log(n_train) / -math.log(pmax)))
+
         # Enough tables for every query, from the smallest p1; and N^c ln(queries K* / delta) of
         # them, as printed.
-        failures, found = math.log(max(n_queries * k / delta, 1.0)), pmin**self.n_hashes
-        self.n_tables = (
-            1.0
-            if found >= 1.0
-            else math.inf
-            if found == 0.0
-            else math.ceil(failures / -math.log1p(-found))
-        )
-        self.n_tables_printed = float(n_train) ** self.c * failures
-        # Expected per query at most, each counted once.
+        log_failures = math.log(max(n_queries * k / delta, 1.0))
+        self.n_tables = _enough_tables(pmin**self.n_hashes, log_failures)
+        self.n_tables_printed = float(n_train) ** self.c * log_failures
+        # Each candidate is counted once.
         self.candidates = k + (n_train - k) * min(self.n_tables * pmax**self.n_hashes, 1.0)
         self.warning = None
         if max(self.n_tables, 2.0 * self.candidates) >= n_train:
@@ -350,82 +397,133 @@ class Theory:
             ),
             f"  candidates per query at most {self.candidates:.3g} of {self.n_train:,}",
         ]
-        return "\n".join([*lines, f"  vacuous: {self.warning}"] if self.warning else lines)
+        if self.warning:
+            lines.append(f"  vacuous: {self.warning}")
+        return "\n".join(lines)
+
+
+def _exponent(pmin: float, pmax: float) -> float:
+    """ln(pmin) / ln(pmax), the exponent c for all queries at once."""
+    if pmin >= 1.0:
+        return 0.0
+    if pmax >= 1.0:
+        return math.inf
+    return math.log(pmin) / math.log(pmax)
+
+
+def _enough_tables(together: float, log_failures: float) -> float:
+    """Tables so that no neighbor is missed, from the probability of a collision in one table.
+
+    `log_failures` is ln(number of neighbors / delta).
+    """
+    if together >= 1.0:
+        return 1.0
+    if together == 0.0:
+        return math.inf
+    return math.ceil(log_failures / -math.log1p(-together))
 
 
 class Distances:
-    """Sampled distances: of the K* nearest, of the next one, and of all others, `weights` points
-    per query each.
+    """Sampled distances, from which the recall and the work of hash tables are predicted.
+
+    Attributes
+    ----------
+    n_train : int
+    k : int
+        K*, as far as there are so many other points.
+    near : array of shape (Q, number of ranks)
+        Distances to some of the K* nearest.
+    following : array of shape (Q,) or None
+        Distances to the next one, if there is one.
+    far : array
+        Distances to all others, a few of all queries together.
+    weights : array, as long as `far`
+        Points per query that each of these distances stands for.
     """
 
     def __init__(self, sample: Sample, rng: Generator, delta: float) -> None:
-        points, distances = sample.truth.data, sample.distances
-        others = len(points) - (sample.rows is not None)
-        k = min(sample.k - 1, others)
+        points = sample.truth.data
+        distances = sample.distances
+        n_others = len(points) - (sample.rows is not None)
+        k = min(sample.k - 1, n_others)
+        self.n_train = len(points)
+        self.k = max(1, k)
+        self._delta = delta
         ranks = np.unique(np.linspace(0, max(0, k - 1), SAMPLED_RANKS).astype(np.intp))
-        near = (
-            distances[:, ranks] if k else np.zeros((len(distances), 1))
-        )  # the only point is its own neighbour
-        some = np.sort(rng.choice(len(points), min(SAMPLED_POINTS, len(points)), replace=False))
-        pool = np.sqrt(squared_distances(sample.queries, points[some]))
-        pool = np.sort(pool[pool > near[:, -1:]])
+        # Without other points, the only one is its own neighbor.
+        self.near = distances[:, ranks] if k else np.zeros((len(distances), 1))
+        self.following = distances[:, k] if n_others > k else None
+
+        size = min(SAMPLED_POINTS, len(points))
+        sampled_rows = np.sort(rng.choice(len(points), size, replace=False))
+        pool = np.sqrt(squared_distances(sample.queries, points[sampled_rows]))
+        pool = np.sort(pool[pool > self.near[:, -1:]])
         # A few stand for all, more of them where distances are small: near points collide most
         # often.
         edges = np.unique(np.geomspace(1, len(pool) + 1, FAR_DISTANCES).astype(np.intp)) - 1
-        self.n_train, self.k, self.near, self._delta = len(points), max(1, k), near, delta
         self.far = pool[(edges[1:] + edges[:-1]) // 2]
-        self.weights = np.diff(edges) * ((others - k) / max(1, len(pool)))
-        self.following = distances[:, k] if others > k else None
+        self.weights = np.diff(edges) * ((n_others - k) / max(1, len(pool)))
 
     def typical(self) -> float:
-        """Distance of the K*-th neighbour of a query in a sparse region; something positive if that
-        is zero.
+        """Distance of the K*-th neighbor of a query in a sparse region.
+
+        Something positive if that is zero.
         """
-        smallest = float(self.far[0]) if len(self.far) else 1.0
-        return (
-            float(np.quantile(self.near[:, -1], 1.0 - self._delta))
-            or float(self.near.max())
-            or smallest
-        )
+        kth = self.near[:, -1]
+        sparse = float(np.quantile(kth, 1.0 - self._delta))
+        nearest_other = float(self.far[0]) if len(self.far) else 1.0
+        return sparse or float(self.near.max()) or nearest_other
 
     def tuning(
         self, n_tables: int | range, n_hashes: int, width: float, wanted: float
     ) -> TableTuning:
-        """What to expect; with a range of tables, of the fewest that find enough, or the most if
-        even these do not.
+        """What to expect of hash tables.
+
+        With a range of `n_tables`, of the fewest that find enough, or the most if even these do
+        not.
         """
-        near, far = (
-            collision_probability(some, width) ** n_hashes for some in (self.near, self.far)
-        )
+        near = collision_probability(self.near, width) ** n_hashes
+        far = collision_probability(self.far, width) ** n_hashes
 
         def recalls(size: int) -> tuple[float, float]:
-            found = found_in_tables(near, size).mean(axis=1)
-            return float(found.mean()), float(np.sort(found)[int(self._delta * len(found))])
+            """The mean recall of so many tables, and that of sparse queries."""
+            by_query = found_in_tables(near, size).mean(axis=1)
+            low = np.sort(by_query)[int(self._delta * len(by_query))]
+            return float(by_query.mean()), float(low)
 
         if isinstance(n_tables, range):
             n_tables = n_tables.start + bisect_left(
                 n_tables, wanted, key=lambda size: min(recalls(size))
             )
         mean, low = recalls(n_tables)
-        count = mean * self.k + float(self.weights @ found_in_tables(far, n_tables))
-        chosen = {"n_tables": n_tables, "n_hashes": n_hashes, "width": width}
+        n_far = float(self.weights @ found_in_tables(far, n_tables))
         return TableTuning(
-            parameters=chosen,
+            parameters={"n_tables": n_tables, "n_hashes": n_hashes, "width": width},
             k=self.k,
             wanted=wanted,
             recall=mean,
             recall_low=low,
-            candidates=count,
+            candidates=mean * self.k + n_far,
             n_train=self.n_train,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableTuning(Tuning):
-    """Parameters of hash tables and what is to be expected of them."""
+    """Parameters of hash tables and what is to be expected of them.
 
-    recall_low: float  # predicted for sparse queries: a share delta of all queries is worse
-    candidates: float  # different points ranked per query
+    Attributes
+    ----------
+    recall_low : float
+        Predicted for sparse queries: a share delta of all queries is worse.
+    candidates : float
+        Different points ranked per query.
+    n_train : int
+    theory : Theory or None
+    """
+
+    recall_low: float
+    candidates: float
     n_train: int
     theory: Theory | None = None
 
@@ -439,9 +537,9 @@ class TableTuning(Tuning):
         return super().warning
 
     def __str__(self) -> str:
-        more = (
+        prediction = (
             f"recall {self.recall_low:.3f} for sparse queries, {self.candidates:,.0f} candidates"
             " per query"
         )
-        lines = f"hash tables, {super().__str__()}\n  {more}"
+        lines = f"hash tables, {super().__str__()}\n  {prediction}"
         return f"{lines}\n{self.theory}" if self.theory else lines

@@ -1,5 +1,4 @@
-"""What a searcher is: the contract, the form of its answers, the checks that searchers share, and
-the simplest of them.
+"""What a searcher is: the contract, the form of its answers, shared checks, a searcher of a graph.
 
 Answers are verified, not trusted: `check_answer` refuses what cannot be right, and `exact.py` ranks
 the points found by exact distances and measures how many of the nearest were found.
@@ -19,15 +18,23 @@ from nearworth.inputs.features import fingerprint, is_sparse
 from nearworth.inputs.parameters import whole_number
 from nearworth.neighbors.distances import readable
 
+# Row number where there is no neighbor.
 MISSING = -1
+# Members of the contract that another class may have.
+CONTRACT = ("fit", "search", "prepare", "fingerprint", "predict", "on_fail", "random_state")
 
 
 class Neighbours(NamedTuple):
     """Training points near some queries, nearest first: what every search returns.
 
-    `rows` are their row numbers and `keys` their distances, or an increasing function of them; both
-    are (queries, k). Where fewer were found, a line ends in MISSING and infinity. Equal keys are
-    ties.
+    Where fewer than k were found, a list ends in MISSING and infinity. Equal keys are ties.
+
+    Attributes
+    ----------
+    rows : array of shape (Q, k)
+        Row numbers of training points.
+    keys : array of shape (Q, k)
+        Their distances, or an increasing function of them.
     """
 
     rows: npt.NDArray[Any]
@@ -35,15 +42,18 @@ class Neighbours(NamedTuple):
 
     @classmethod
     def empty(cls, n_queries: int, k: int, dtype: Any = np.intp) -> Neighbours:
-        return cls(np.full((n_queries, k), MISSING, dtype=dtype), np.full((n_queries, k), np.inf))
+        rows = np.full((n_queries, k), MISSING, dtype=dtype)
+        return cls(rows, np.full((n_queries, k), np.inf))
 
     @property
     def sizes(self) -> IntVector:
+        """How many points each list has."""
         return np.asarray(np.count_nonzero(self.rows >= 0, axis=1))
 
     def starts(self, ties: Ties) -> BoolMatrix:
-        """Whether a block of tied points begins at each rank; by index, every point is a block of
-        its own.
+        """Whether a block of tied points begins at each rank, shape (Q, k).
+
+        With ties="index", every point is a block of its own.
         """
         starts = np.ones(self.keys.shape, dtype=bool)
         if ties == "average":
@@ -51,37 +61,40 @@ class Neighbours(NamedTuple):
         return starts
 
     def part(self, queries: IntVector | slice) -> Neighbours:
-        """Those of some queries; a copy, unless they are a slice."""
+        """The lists of some queries; a copy, unless the queries are a slice."""
         return Neighbours(self.rows[queries], self.keys[queries])
 
     def first(self, sizes: IntVector) -> Neighbours:
-        """The first points of each query, as many as `sizes` says."""
-        beyond = np.arange(self.rows.shape[1]) >= sizes[:, None]
-        return Neighbours(np.where(beyond, MISSING, self.rows), np.where(beyond, np.inf, self.keys))
+        """The first points of each list, as many as given for it in `sizes`."""
+        is_beyond = np.arange(self.rows.shape[1]) >= sizes[:, None]
+        rows = np.where(is_beyond, MISSING, self.rows)
+        return Neighbours(rows, np.where(is_beyond, np.inf, self.keys))
 
     def resized(self, k: int) -> Neighbours:
         """Cut to k columns, or filled up to them."""
-        more = ((0, 0), (0, max(0, k - self.rows.shape[1])))
-        rows = np.pad(self.rows[:, :k], more, constant_values=MISSING)
-        return Neighbours(rows, np.pad(self.keys[:, :k], more, constant_values=np.inf))
+        padding = ((0, 0), (0, max(0, k - self.rows.shape[1])))
+        rows = np.pad(self.rows[:, :k], padding, constant_values=MISSING)
+        keys = np.pad(self.keys[:, :k], padding, constant_values=np.inf)
+        return Neighbours(rows, keys)
 
     def without(self, excluded: IntVector) -> Neighbours:
-        """One column less: without one given training point per query, or without the last where
-        that is not listed.
+        """One column less: without one given training point per query.
+
+        A list that does not have it loses its last point.
         """
-        drop = self.rows == excluded[:, None]
-        drop[~drop.any(axis=1), -1] = True
-        shape = len(self.rows), self.rows.shape[1] - 1
-        return Neighbours(self.rows[~drop].reshape(shape), self.keys[~drop].reshape(shape))
+        is_dropped = self.rows == excluded[:, None]
+        is_dropped[~is_dropped.any(axis=1), -1] = True
+        shape = (len(self.rows), self.rows.shape[1] - 1)
+        rows = self.rows[~is_dropped].reshape(shape)
+        return Neighbours(rows, self.keys[~is_dropped].reshape(shape))
 
 
 class Searcher:
-    """Finds the nearest training points by Euclidean distance. This is all that a valuation asks of
-    a searcher.
+    """Finds the nearest training points by Euclidean distance.
 
-    Only `fit` and `search` are required. Any object with these two methods is a searcher; it need
-    not inherit from this class, whose other members are the defaults. A valuation calls them in
-    this order, from one thread::
+    This is all that a valuation asks of a searcher. Only `fit` and `search` are required. Any
+    object with these two methods is a searcher. It need not inherit from this class, whose other
+    members are the defaults. A valuation calls them in this order, from one thread::
 
         predict(X, k, n_queries)    only by `KNNShapley.plan`, instead of all others
         fit(X)                      once
@@ -105,8 +118,9 @@ class Searcher:
     """What `prepare` chose, for `Valuation.search`. It prints itself."""
 
     fingerprint: ClassVar[Callable[[Any], str] | None] = None
-    """A text that is equal for searchers that give equal answers, to the bit. Without it there are
-    no checkpoints.
+    """A text that is equal for searchers that give equal answers, to the bit.
+
+    Without it there are no checkpoints.
     """
 
     name: str = "Searcher"
@@ -130,14 +144,16 @@ class Searcher:
         """Choose parameters and build what depends on k. `queries` is a sample of those to come."""
 
     def predict(self, X: Any, k: int, n_queries: int) -> Any:  # noqa: ARG002 - for those who know more
-        """What can be said before any work is done on these training points. It prints itself; None
-        for nothing.
+        """What can be said before any work is done on these training points.
+
+        The result prints itself. None stands for nothing.
         """
         return None
 
     def search_numbered(self, numbers: IntVector, Q: Any, k: int) -> tuple[Any, Any]:  # noqa: ARG002
-        """`search(Q, k)` of the validation points with these numbers, which only a precomputed
-        graph looks at.
+        """`search(Q, k)` of the validation points with these numbers.
+
+        Only a precomputed graph looks at the numbers.
         """
         return self.search(Q, k)
 
@@ -146,28 +162,20 @@ class _Adapter(Searcher):
     """A searcher of another class: its own members, and the defaults for those that it lacks."""
 
     def __init__(self, searcher: Any) -> None:
-        self._searcher, self.name = searcher, type(searcher).__name__
-        for member in (
-            "fit",
-            "search",
-            "prepare",
-            "fingerprint",
-            "predict",
-            "on_fail",
-            "random_state",
-        ):
+        self._searcher = searcher
+        self.name = type(searcher).__name__
+        for member in CONTRACT:
             if hasattr(searcher, member):
                 setattr(self, member, getattr(searcher, member))
 
     @property
     def tuning(self) -> Any:  # type: ignore[override]
-        return getattr(self._searcher, "tuning", None)  # read late, because `prepare` sets it
+        # Read late, because `prepare` sets it.
+        return getattr(self._searcher, "tuning", None)
 
 
 def as_searcher(searcher: Any) -> Searcher:
-    """A searcher with every member of the contract, made from any object with `fit` and
-    `search`.
-    """
+    """A searcher with every member of the contract, from any object with `fit` and `search`."""
     return searcher if isinstance(searcher, Searcher) else _Adapter(searcher)
 
 
@@ -175,51 +183,65 @@ def check_answer(
     indices: Any, distances: Any, n_train: int, k: int, *, n_queries: int, searcher: Any
 ) -> Neighbours:
     """The answer of a searcher in our types, or a ValueError that says what is wrong with it."""
-    found, far = np.asarray(indices), np.asarray(distances)
-    wrong = _wrong(found, far, n_train, (n_queries, k))
-    if wrong is not None:
+    rows = np.asarray(indices)
+    lengths = np.asarray(distances)
+    fault = _fault_of_type(rows, lengths, (n_queries, k))
+    if fault is None:
+        fault = _fault_of_content(rows, lengths, n_train)
+    if fault is not None:
         name = as_searcher(searcher).name
         raise ValueError(
-            f"{name}.search returned {wrong}. See nearworth.testing.check_searcher to find out why."
+            f"{name}.search returned {fault}. See nearworth.testing.check_searcher to find out why."
         )
-    return Neighbours(
-        found.astype(np.intp), np.where(found == MISSING, np.inf, far.astype(np.float64))
-    )
+    keys = np.where(rows == MISSING, np.inf, lengths.astype(np.float64))
+    return Neighbours(rows.astype(np.intp), keys)
 
 
-def _wrong(
-    found: npt.NDArray[Any], far: npt.NDArray[Any], n_train: int, shape: tuple[int, int]
+def _fault_of_type(
+    rows: npt.NDArray[Any], distances: npt.NDArray[Any], shape: tuple[int, int]
 ) -> str | None:
-    for name, given, kinds, numbers in (
-        ("indices", found, "iu", "whole"),
-        ("distances", far, "iuf", "real"),
+    """What is wrong with the shape or type of an answer."""
+    for name, array, kinds, numbers in (
+        ("indices", rows, "iu", "whole"),
+        ("distances", distances, "iuf", "real"),
     ):
-        if given.shape != shape:
-            return f"{name} of shape {given.shape} instead of {shape}"
-        if given.dtype.kind not in kinds:
-            return f"{name} of type {given.dtype} instead of {numbers} numbers"
-    missing, ordered = found == MISSING, np.sort(found, axis=1)
-    wrong = {
-        f"an index outside 0..{n_train - 1}": (found < MISSING) | (found >= n_train),
-        "a neighbour after -1": missing[:, :-1] & ~missing[:, 1:],
-        "a distance that is not finite": ~missing & ~np.isfinite(far),
-        "a farther point before a nearer one": ~missing[:, 1:] & (far[:, 1:] < far[:, :-1]),
-        "a neighbour twice": (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != MISSING),
+        if array.shape != shape:
+            return f"{name} of shape {array.shape} instead of {shape}"
+        if array.dtype.kind not in kinds:
+            return f"{name} of type {array.dtype} instead of {numbers} numbers"
+    return None
+
+
+def _fault_of_content(
+    rows: npt.NDArray[Any], distances: npt.NDArray[Any], n_train: int
+) -> str | None:
+    """What is wrong with the numbers of an answer, both arrays of shape (Q, k)."""
+    is_missing = rows == MISSING
+    sorted_rows = np.sort(rows, axis=1)
+    is_repeated = (sorted_rows[:, 1:] == sorted_rows[:, :-1]) & (sorted_rows[:, 1:] != MISSING)
+    is_nearer = distances[:, 1:] < distances[:, :-1]
+    faults = {
+        f"an index outside 0..{n_train - 1}": (rows < MISSING) | (rows >= n_train),
+        "a neighbour after -1": is_missing[:, :-1] & ~is_missing[:, 1:],
+        "a distance that is not finite": ~is_missing & ~np.isfinite(distances),
+        "a farther point before a nearer one": ~is_missing[:, 1:] & is_nearer,
+        "a neighbour twice": is_repeated,
     }
-    for what, where in wrong.items():
+    for fault, where in faults.items():
         if where.any():
-            return f"{what}, for query {np.argwhere(where)[0, 0]} of its batch"
+            return f"{fault}, for query {np.argwhere(where)[0, 0]} of its batch"
     return None
 
 
 class GraphSearch(Searcher):
-    """A k-nearest-neighbour graph: row q holds the neighbours of validation point q, or of training
-    point q.
+    """A k-nearest-neighbor graph.
+
+    Row q holds the neighbors of validation point q, or of training point q.
 
     Parameters
     ----------
     indices, distances
-        Arrays (points, neighbours) in any order, -1 where there are fewer neighbours.
+        Arrays (points, neighbors) in any order, -1 where there are fewer neighbors.
 
     Examples
     --------
@@ -229,28 +251,30 @@ class GraphSearch(Searcher):
     """
 
     def __init__(self, indices: Any, distances: Any) -> None:
-        found, far = np.asarray(indices), np.asarray(distances)
-        if found.ndim != 2 or found.shape != far.shape:
+        rows = np.asarray(indices)
+        lengths = np.asarray(distances)
+        if rows.ndim != 2 or rows.shape != lengths.shape:
             raise ValueError(
-                f"indices and distances must be matrices of one shape; got {found.shape} and"
-                f" {far.shape}."
+                f"indices and distances must be matrices of one shape; got {rows.shape} and"
+                f" {lengths.shape}."
             )
-        order = np.lexsort((found, np.where(found == MISSING, np.inf, far)), axis=1)
-        found, far = (
-            np.take_along_axis(found, order, axis=1),
-            np.take_along_axis(far, order, axis=1),
-        )
-        limit, (n_queries, k) = int(found.max(initial=MISSING)) + 1, found.shape
-        self._found = check_answer(found, far, limit, k, n_queries=n_queries, searcher=self)
-        self._columns: int | None = None  # training points, if a matrix says how many
+
+        # Nearest first, equal distances by index, missing ones last.
+        order = np.lexsort((rows, np.where(rows == MISSING, np.inf, lengths)), axis=1)
+        rows = np.take_along_axis(rows, order, axis=1)
+        lengths = np.take_along_axis(lengths, order, axis=1)
+        n_queries, k = rows.shape
+        n_points = int(rows.max(initial=MISSING)) + 1
+        self._lists = check_answer(rows, lengths, n_points, k, n_queries=n_queries, searcher=self)
+        # Training points, if a matrix shows how many there are.
+        self._n_columns: int | None = None
 
     @classmethod
     def from_csr(cls, graph: Any) -> Self:
-        """From a sparse matrix of distances, (points, training points), as scikit-learn and
-        cleanlab make them.
+        """From a sparse matrix of distances, (points, training points).
 
-        What is stored counts, zeros included: a stored zero is a duplicate, an absent entry no
-        neighbour.
+        scikit-learn and cleanlab make such matrices. What is stored counts, zeros included: a
+        stored zero is a duplicate, an absent entry no neighbor.
         """
         if not is_sparse(graph):
             raise TypeError(
@@ -264,52 +288,53 @@ class GraphSearch(Searcher):
                 " are tied"
             )
             warn_user(f"{tied}. scikit-learn makes distances with mode='distance'.")
-        there = np.arange(counts.max(initial=0)) < counts[:, None]
-        indices, distances = Neighbours.empty(*there.shape)
-        indices[there], distances[there] = csr.indices, csr.data
-        found = cls(indices, distances)
-        found._columns = csr.shape[1]
-        return found
+        is_present = np.arange(counts.max(initial=0)) < counts[:, None]
+        indices, distances = Neighbours.empty(*is_present.shape)
+        indices[is_present] = csr.indices
+        distances[is_present] = csr.data
+        searcher = cls(indices, distances)
+        searcher._n_columns = csr.shape[1]
+        return searcher
 
     def fit(self, X: Any) -> Self:
         """Check that the graph speaks of these training points."""
-        known = (
-            int(self._found.rows.max(initial=MISSING)) + 1
-            if self._columns is None
-            else self._columns
-        )
-        if len(X) < known or self._columns not in (None, len(X)):
+        n_points = self._n_columns
+        if n_points is None:
+            n_points = int(self._lists.rows.max(initial=MISSING)) + 1
+        if len(X) < n_points or self._n_columns not in (None, len(X)):
             raise ValueError(
-                f"the graph speaks of {known} training points, but X has {len(X)} rows."
+                f"the graph speaks of {n_points} training points, but X has {len(X)} rows."
             )
         return self
 
     def fingerprint(self) -> str:
         """A hash of the graph."""
-        return fingerprint(*self._found)
+        return fingerprint(*self._lists)
 
     def search(self, Q: Any, k: int) -> Neighbours:
-        """The answers to all points of the graph, which Q must be, in its order: the graph knows no
-        others.
+        """The answers to all points of the graph, which Q must be, in its order.
+
+        The graph knows no other points.
         """
-        if len(Q) != len(self._found.rows):
+        if len(Q) != len(self._lists.rows):
             raise ValueError(
-                f"the graph has {len(self._found.rows)} rows and Q has {len(Q)}. Give all its"
+                f"the graph has {len(self._lists.rows)} rows and Q has {len(Q)}. Give all its"
                 " points."
             )
-        return self._found.resized(k)
+        return self._lists.resized(k)
 
     def search_numbered(self, numbers: IntVector, Q: Any, k: int) -> Neighbours:  # noqa: ARG002 - it knows no points
-        if len(numbers) and numbers.max() >= len(self._found.rows):
+        if len(numbers) and numbers.max() >= len(self._lists.rows):
             raise ValueError(
-                f"point {numbers.max()} is not in a graph of {len(self._found.rows)} rows."
+                f"point {numbers.max()} is not in a graph of {len(self._lists.rows)} rows."
             )
-        return self._found.part(numbers).resized(k)
+        return self._lists.part(numbers).resized(k)
 
 
 def as_points(data: Any) -> npt.NDArray[Any]:
-    """Checked training points, all in memory, in a type that kernels read: no 16-bit floats, no
-    foreign byte order.
+    """Checked training points, all in memory, in a type that kernels read.
+
+    So there are no 16-bit floats and no foreign byte order.
     """
     return readable(np.asanyarray(data))[:]  # type: ignore[no-any-return]
 
