@@ -30,7 +30,7 @@ from nearworth.engine.problem import GEOMETRY, PRECOMPUTED, Problem, TrainingSet
 from nearworth.engine.run import Request, Span, run_steps
 from nearworth.inputs.features import Features, fingerprint, is_sparse
 from nearworth.inputs.file_rows import FileRows
-from nearworth.results.sums import Partial, describe
+from nearworth.results.sums import Partial, describe, tree_of
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
 UNKNOWN_WORKERS = 16
@@ -131,7 +131,7 @@ def run_on(
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 done = waiting.pop(future)
                 try:
-                    summed.absorb(future.result())
+                    tree_of(summed).absorb(tree_of(future.result()))
                 except Exception as error:
                     what = f"A worker failed on {done}: {type(error).__name__}: {error}"
                     raise RuntimeError(f"{what} (a checkpoint keeps what is finished)") from error

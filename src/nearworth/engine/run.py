@@ -22,7 +22,7 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.checkpoint import PROGRESS
 from nearworth.engine.problem import Problem
 from nearworth.neighbors.searchers import MISSING, Neighbours
-from nearworth.results.sums import CHUNK, Leaf, Partial
+from nearworth.results.sums import CHUNK, Leaf, Partial, tree_of
 
 SHORT_RUN = 2.0  # seconds before a progress bar is shown
 LIST_BYTES = 12  # of NearestLists, per query and neighbour
@@ -224,7 +224,7 @@ def run_steps(
             if isinstance(message, int):
                 yield message
             else:
-                partial.add_leaf(*message)
+                tree_of(partial).add_leaf(*message)
                 yield 0
 
 

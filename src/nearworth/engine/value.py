@@ -27,7 +27,16 @@ from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, condition
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.searchers import Neighbours, Searcher
-from nearworth.results.sums import SELF, Leaf, Moments, Origin, Partial, ValidationSet, describe
+from nearworth.results.sums import (
+    SELF,
+    Leaf,
+    Moments,
+    Origin,
+    Partial,
+    ValidationSet,
+    describe,
+    tree_of,
+)
 from nearworth.results.typical_error import TypicalError, estimate_error, sample_sizes
 from nearworth.results.valuation import Valuation
 
@@ -219,7 +228,7 @@ class _ValuationRun:
         )
         summed, resumed = self.sum_up(request)
         moments, search_report = (
-            summed.finish(),
+            tree_of(summed).finish(),
             None if self.source is None else self.source.report(),
         )
         if search_report is not None:
@@ -281,7 +290,7 @@ class _ValuationRun:
             sums = checkpointed(folder, base, float(self.options.checkpoint_interval))  # type: ignore[assignment]
         with sums as (summed, on_leaf):
             if self.source is not None:  # what it failed on goes into the checkpoint too
-                summed.attach({"failed": self.source.failed, "excess": request.excess})
+                tree_of(summed).attach({"failed": self.source.failed, "excess": request.excess})
             span = Span.of(self.problem.n_val, summed, offset, opened)
             if span.leaves:
                 self._run(request, summed, span, on_leaf)
@@ -338,9 +347,8 @@ class _ValuationRun:
     def _group_moments(self, groups: IntVector) -> Moments:
         """A second run, which sums the values of each group."""
         evaluators = self.method.evaluators(self.problem, self.plan, self.source)
-        return run(
-            self.problem, self.plan.threads, Request(spread=True, groups=groups), evaluators
-        ).finish()
+        request = Request(spread=True, groups=groups)
+        return tree_of(run(self.problem, self.plan.threads, request, evaluators)).finish()
 
     def _beginning(self) -> tuple[Partial, Leaf | None, int]:
         """An empty Partial, or the one to continue; the sums of its open leaf; how many points it
@@ -369,9 +377,8 @@ class _ValuationRun:
             raise ValueError(
                 "continue_from already holds this validation set; its points would count twice."
             )
-        finished, opened = base.reopened()
-        finished.origin = merged
-        return finished, opened, offset
+        closed, opened = tree_of(base).without_open_leaf()
+        return Partial(merged, closed), opened, offset
 
     def _origin(self, offset: int) -> Origin:
         problem, training, method = self.problem, self.problem.training, self.method

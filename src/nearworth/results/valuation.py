@@ -21,7 +21,7 @@ from nearworth.inputs.targets import check_owners
 from nearworth.results.detection import Detection, detect
 from nearworth.results.owners import OwnerValues, sum_by_owner
 from nearworth.results.plots import plot_values
-from nearworth.results.sums import OF_MOMENTS, Moments, Origin, Partial, check_shapes
+from nearworth.results.sums import MOMENT_ARRAYS, Moments, Origin, Partial, check_shapes, tree_of
 from nearworth.results.typical_error import TypicalError
 
 # Parameters that a valuation describes itself by.
@@ -265,7 +265,7 @@ class Valuation:
     @classmethod
     def from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Valuation:
         origin = Origin.from_json(description["origin"])
-        sums: dict[str, Any] = {name: arrays[name] for name in OF_MOMENTS if name in arrays}
+        sums: dict[str, Any] = {name: arrays[name] for name in MOMENT_ARRAYS if name in arrays}
         check_shapes(sums)
         moments = Moments(*description["sums"], **sums)
         if (moments.total.size, moments.count) != (
@@ -307,7 +307,7 @@ class Valuation:
             raise ValueError(
                 "This part is a checkpoint of a run that only value(checkpoint=...) can finish."
             )
-        return cls(partial.finish(), origin, partial=partial)
+        return cls(tree_of(partial).finish(), origin, partial=partial)
 
     def __add__(self, other: Any) -> Valuation:
         if not isinstance(other, Valuation):
