@@ -37,7 +37,11 @@ from nearworth.games.owner_game import Nodes, owner_values
 from nearworth.games.ties import TieBlocks
 from nearworth.inputs.parameters import PARAMETERS
 from nearworth.inputs.targets import check_owners
-from nearworth.results.owners import OwnerValues, of_totals, sum_by_owner
+from nearworth.results.owners import (
+    OwnerValues,
+    owner_values_from_rows,
+    owner_values_from_totals,
+)
 
 # The name of the number in frames, and the columns of TREC files.
 FORMATS = {
@@ -139,13 +143,15 @@ class RetrievalValues:
         about = {
             "how": f"{len(labels):,} sources as players, each with all of its documents or none"
         }
-        return of_totals(labels, codes, totals / len(self.queries), None, **about)
+        return owner_values_from_totals(labels, codes, totals / len(self.queries), None, **about)
 
     def sum_by(self, sources: Mapping[Any, Any]) -> OwnerValues:
         """Totals by source, from a mapping of documents to sources."""
         labels, codes = self._codes_of(sources)
         intervals = np.stack([self.values, self.lower, self.upper])
-        return sum_by_owner(labels, codes, intervals, None, how="sum over documents, each a player")
+        return owner_values_from_rows(
+            labels, codes, intervals, None, how="sum over documents, each a player"
+        )
 
     def _codes_of(self, sources: Mapping[Any, Any]) -> tuple[list[Any], IntVector]:
         try:
