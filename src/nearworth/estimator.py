@@ -65,11 +65,11 @@ class KNNShapley:
         The K of the model; may exceed the number of training points.
     task : {"classification", "regression"}
     utility : {"soft", "original"}
-        How a set of training points is scored. "soft" (Wang & Jia 2023) averages the votes
-        present; "original" (Jia et al. 2019) divides by K even when fewer than K points are present.
+        How a set of training points is scored. "soft" (Wang & Jia 2023) averages the votes that
+        are present. "original" (Jia et al. 2019) divides by K even when fewer than K are.
     semivalue : {"shapley", "banzhaf", "loo", "composite"}, ("beta", a, b) or ("sizes", low, high)
-        How marginal contributions are weighted: Shapley, Banzhaf, leave-one-out, Beta(a, b)-Shapley;
-        the share of data in a game with one analyst who must be there ("composite"; the rest is the
+        How marginal contributions are weighted: Shapley, Banzhaf, leave-one-out or
+        Beta(a, b)-Shapley; the share of data in a game with one analyst who must be there ("composite"; the rest is the
         analyst's); or coalitions of `low` to `high` others, each size equally likely (high=None:
         all others; classification only).
     metric : str or callable, default="euclidean"

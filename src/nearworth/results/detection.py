@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,7 @@ import numpy.typing as npt
 from nearworth._common.types import BoolVector, FloatVector, IntVector
 from nearworth.inputs.parameters import condition, is_real, one_of
 
-Rule: TypeAlias = Literal["ranking", "cluster", "lower-cluster"]
-RULES: tuple[Rule, ...] = get_args(Rule)
+RULES = ("ranking", "cluster", "lower-cluster")
 DEFAULT_FRACTION = 0.1
 # Splits whose scores differ by less than rounding are equally good. Of these, the split that flags
 # the fewest rows is taken.
@@ -54,7 +53,7 @@ class Detection:
 
     mask: BoolVector
     threshold: float
-    rule: Rule
+    rule: str
     fraction: float | None = None
 
     @property
@@ -87,9 +86,9 @@ class TwoMeans(NamedTuple):
 
 
 def detect(
-    values: npt.ArrayLike, rule: Rule = "ranking", *, fraction: float | None = None
+    values: npt.ArrayLike, rule: str = "ranking", *, fraction: float | None = None
 ) -> Detection:
-    """Flag low values, as `Valuation.detect` does. The clusters are the exact optimum of 2-means."""
+    """Flag low values, as `Valuation.detect` does."""
     one_of(*RULES)("rule", rule)
     values = np.asarray(values, dtype=np.float64)
     if rule == "ranking":

@@ -164,7 +164,7 @@ class OwnerValues(Mapping[Any, OwnerValue]):
     ) -> None:
         self.how = how
         self.origin = Origin() if origin is None else origin
-        self._values = dict(values)
+        self._values: dict[Any, OwnerValue] = dict(values)
         self._backend = backend
         # Makes the values of the composite game, for `payments(analyst=True)`.
         self._composite = composite

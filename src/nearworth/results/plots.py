@@ -90,4 +90,4 @@ def _bars(
         return
     rows = "row" if count == 1 else "rows"
     label = f"{name}: {count:,} {rows}"
-    ax.hist(values[mask], bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
+    ax.hist(values[mask], bins=edges.tolist(), label=label, edgecolor=DARK, linewidth=0.6, **style)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from nearworth._common.frames import index_from_bytes, index_to_bytes, make_fram
 from nearworth._common.text import one_line
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.targets import check_owners
-from nearworth.results.detection import Detection, Rule, detect
+from nearworth.results.detection import Detection, detect
 from nearworth.results.owners import OwnerValues, owner_values_from_rows
 from nearworth.results.plots import plot_values
 from nearworth.results.sums import (
@@ -267,7 +267,7 @@ class Valuation:
         """Row numbers of the `k` least valuable rows, worst first."""
         return np.argsort(self.values, kind="stable")[:k]
 
-    def detect(self, rule: Rule = "ranking", *, fraction: float | None = None) -> Detection:
+    def detect(self, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
         """Flag rows of suspiciously low value.
 
         Rows are flagged if their value is strictly below a threshold, so rows that tie with it are
