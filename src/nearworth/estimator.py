@@ -69,9 +69,9 @@ class KNNShapley:
         are present. "original" (Jia et al. 2019) divides by K even when fewer than K are.
     semivalue : {"shapley", "banzhaf", "loo", "composite"}, ("beta", a, b) or ("sizes", low, high)
         How marginal contributions are weighted: Shapley, Banzhaf, leave-one-out or
-        Beta(a, b)-Shapley; the share of data in a game with one analyst who must be there ("composite"; the rest is the
-        analyst's); or coalitions of `low` to `high` others, each size equally likely (high=None:
-        all others; classification only).
+        Beta(a, b)-Shapley; the share of data in a game with one analyst who must be there
+        ("composite"; the remainder is the analyst's); or coalitions of `low` to `high` others,
+        each size equally likely (high=None: all others; classification only).
     metric : str or callable, default="euclidean"
         Any name that scikit-learn's pairwise distances know, a function of two points, or
         "precomputed".

@@ -417,7 +417,8 @@ class _RankedList:
         """Values of the documents in the game of this query, given weights of as many ranks."""
         size = len(self.documents)
         by_rank = RankWeights(weights.worth[:size], weights.loss[:size])
-        return linear_values(self.gains[None], by_rank, TieBlocks(self.is_first[None]))[0]
+        values = linear_values(self.gains[None], by_rank, TieBlocks(self.is_first[None]))
+        return np.asarray(values[0])
 
 
 def _chance_of_few(sizes: IntVector, n_neighbors: int, nodes: Nodes) -> float:
