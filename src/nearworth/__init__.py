@@ -7,8 +7,8 @@
 
 Names load when first used: importing the package costs next to nothing beyond numpy.
 
-The folders, each of which imports only those above it and never the other way round, with the one
-table of what is allowed in `tests/test_architecture.py`:
+The folders import each other downwards only: a folder here knows none that is below it.
+`tests/test_architecture.py` has the table of what each may import.
 
     _common/        what every part may use
     inputs/         checks of inputs: parameters, X and y in any form, files

@@ -107,7 +107,7 @@ def _draw_classes(weights: FloatMatrix, rng: np.random.Generator) -> IntVector:
     cumulative = np.cumsum(weights, axis=1)
     # A level in (0, total]: the first class whose cumulative weight reaches it has positive weight.
     levels = (1.0 - rng.random(len(weights))) * cumulative[:, -1]
-    return np.argmax(cumulative >= levels[:, None], axis=1)
+    return np.asarray(np.argmax(cumulative >= levels[:, None], axis=1))
 
 
 class NoisyDigits(NamedTuple):

@@ -374,7 +374,7 @@ def _warn_of_queries_left_out(scores: Numbers, relevance: Numbers, n_queries: in
     n_unlisted = len(relevance) - n_queries
     if n_unjudged or n_unlisted:
         warn_user(
-            f"{n_unjudged:,} queries of run have no judgements and {n_unlisted:,} of qrels no list:"
+            f"{n_unjudged:,} queries of run have no judgments and {n_unlisted:,} of qrels no list:"
             " left out."
         )
 

@@ -122,7 +122,7 @@ def knn_utility(
     label
         Of the validation point.
     n_neighbors, task, utility, n_classes, ties
-        As in `KNNShapley`. Where the K-th neighbour falls among points at equal distance, the
+        As in `KNNShapley`. Where the K-th neighbor falls among points at equal distance, the
         utility is the mean over all ways of choosing ("average"), or the earlier training points
         are taken ("index").
 
@@ -287,7 +287,7 @@ def check_searcher(make_searcher: Callable[[], SearcherLike], *, recall: float =
     measured_recall = float(Sample(X, 10, Q).recall_of(searcher).mean())
     _require(
         measured_recall >= recall,
-        f"{measured_recall:.0%} of the neighbours were found on easy data instead of {recall:.0%}",
+        f"{measured_recall:.0%} of the neighbors were found on easy data instead of {recall:.0%}",
     )
 
 
@@ -298,7 +298,7 @@ def _search_problems(rng: np.random.Generator) -> Iterator[SearchProblem]:
     yield SearchProblem("ordinary points", X, Q, 10)
     yield SearchProblem("one query", X, Q[:1], 10)
     yield SearchProblem("all points asked for", X, Q, 200)
-    yield SearchProblem("more neighbours than points", X[:7], Q, 12)
+    yield SearchProblem("more neighbors than points", X[:7], Q, 12)
     yield SearchProblem("one training point", X[:1], Q, 3)
     yield SearchProblem("queries that are training points", X, X[:20], 5)
     yield SearchProblem("duplicates", np.repeat(X[:50], 4, axis=0), X[:20], 9)
@@ -346,9 +346,7 @@ def _check_order(X: Matrix, Q: Matrix, indices: Matrix) -> None:
     # Far from the origin, coordinates in 32 bits are themselves rounded.
     rounding = MAX_RELATIVE_ROUNDING * (farthest + MAX_RELATIVE_ROUNDING * np.abs(X).max())
     in_order = np.allclose(distances, np.sort(distances, axis=1), rtol=0.0, atol=rounding)
-    _require(
-        in_order, f"neighbours do not come nearest first; their true distances are {distances}"
-    )
+    _require(in_order, f"neighbors do not come nearest first; their true distances are {distances}")
 
 
 def check_values(
@@ -453,12 +451,12 @@ def _value_problems() -> Iterator[ValueProblem]:
     far_query = [[2**20, -(2**20)]]
     circle = [[1, 0], [0, 1], [-1, 0], [0, -1]]
     yield ValueProblem("ordinary points", points, y, queries, y_val, 2)
-    yield ValueProblem("one neighbour", points, y, queries, y_val, 1)
-    yield ValueProblem("as many neighbours as points", points, y, queries, y_val, 5)
-    yield ValueProblem("more neighbours than points", points, y, queries, y_val, 8)
-    yield ValueProblem("two points, three neighbours", [[1], [2]], [0, 1], [[0]], [1], 3)
+    yield ValueProblem("one neighbor", points, y, queries, y_val, 1)
+    yield ValueProblem("as many neighbors as points", points, y, queries, y_val, 5)
+    yield ValueProblem("more neighbors than points", points, y, queries, y_val, 8)
+    yield ValueProblem("two points, three neighbors", [[1], [2]], [0, 1], [[0]], [1], 3)
     yield ValueProblem("one training point", [[1]], [1], [[0]], [1], 1)
-    yield ValueProblem("one training point, two neighbours", [[1]], [1], [[0]], [1], 2)
+    yield ValueProblem("one training point, two neighbors", [[1]], [1], [[0]], [1], 2)
     yield ValueProblem("one label only", points, [1] * 5, queries, [1] * 3, 2)
     labels = [3, 7, 3, 100, 7]
     yield ValueProblem("labels that do not count from 0", points, labels, queries, [3, 7, 100], 2)
