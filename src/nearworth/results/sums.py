@@ -668,7 +668,8 @@ def _read_node(first: int, numbers: Sequence[Any], arrays: Arrays) -> Moments | 
     n_leaves = -(-n_points // CHUNK)
     is_complete = n_points == CHUNK * n_leaves
     is_node = n_leaves == 1 or (is_complete and n_leaves.bit_count() == 1)
-    if not is_node or first not in range(0, 2**62, n_leaves):
+    # Python would look for a number that is no int in every place of the range.
+    if not is_node or not isinstance(first, int) or first not in range(0, 2**62, n_leaves):
         raise ValueError(
             f"it has {n_points} validation points from leaf {first} on, which are no node."
         )
@@ -680,9 +681,10 @@ def _read_node(first: int, numbers: Sequence[Any], arrays: Arrays) -> Moments | 
 
 def check_shapes(arrays: Arrays) -> None:
     """Raise ValueError for arrays that are not those of Moments or of a Leaf."""
+    n_train = arrays["total"].size
     shapes: dict[str, tuple[int, ...]] = {}
     for name, array in arrays.items():
-        n_columns = arrays["total"].size
+        n_columns = n_train
         if name == "far":
             # One column per class.
             n_columns = array.shape[-1]
