@@ -290,7 +290,7 @@ class ValidationSet(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Which data and parameters values come from. Fields that are empty are not known.
+    """Which data and parameters values come from. Empty fields are not known.
 
     Attributes
     ----------
