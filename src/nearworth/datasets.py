@@ -119,8 +119,10 @@ class NoisyDigits(NamedTuple):
         Pixels of the training images.
     y : ndarray of shape (1198,)
         Their labels, some of them wrong.
-    X_val, y_val : ndarrays of shapes (599, 64) and (599,)
-        The validation set, with right labels.
+    X_val : ndarray of shape (599, 64)
+        Pixels of the validation images.
+    y_val : ndarray of shape (599,)
+        Their labels, all of them right.
     flipped : ndarray
         Numbers of the training rows with a wrong label, in order.
     """

@@ -111,8 +111,12 @@ class RetrievalValues:
         The names of the documents.
     queries : list
         The names of the queries.
-    values, lower, upper : ndarray of shape (documents,)
-        Values and their certified ends.
+    values : ndarray of shape (documents,)
+        The value of each document.
+    lower : ndarray of shape (documents,)
+        Certified lower end of each value.
+    upper : ndarray of shape (documents,)
+        Certified upper end of each value.
     error_bound : float
         The largest possible error of a value. 0.0 where values are exact.
     n_queries : ndarray of shape (documents,)

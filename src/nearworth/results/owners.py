@@ -47,8 +47,10 @@ class OwnerValue(NamedTuple):
         The part of the value of all rows. NaN when these have the value 0.
     n_rows : int
         Number of rows.
-    lower, upper : float
-        Certified ends of `total`. Both equal `total` where values are exact.
+    lower : float
+        Certified lower end of `total`, which it equals where values are exact.
+    upper : float
+        Certified upper end of `total`, which it equals where values are exact.
     """
 
     total: float
@@ -105,9 +107,11 @@ class Change(NamedTuple):
     Attributes
     ----------
     status : {"joined", "withdrew", "stayed"}
-    before, now : OwnerValue
-        Its values in the earlier and in the later period. Without rows in a period, the value is 0
-        and the standard error NaN.
+        Whether it has rows in the later period only, in the earlier period only, or in both.
+    before : OwnerValue
+        Its value in the earlier period. Without rows it is 0, with a standard error of NaN.
+    now : OwnerValue
+        Its value in the later period. Without rows it is 0, with a standard error of NaN.
     """
 
     status: str

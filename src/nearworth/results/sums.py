@@ -317,6 +317,12 @@ class Origin:
         What a searcher must be to find the same neighbors again. None for exact search.
     weights : str or None
         Fingerprint of weights that are not part of a validation set.
+    n_val : int
+        Number of validation points.
+    is_leave_one_out : bool
+        Whether the training points were valued on each other.
+    validation_fingerprints : list of str
+        The fingerprint of each validation set.
     """
 
     version: str = ""
@@ -559,6 +565,10 @@ class Partial:
     ----------
     origin : Origin
         Which data and parameters the sums belong to.
+    ranges : list of (int, int)
+        The validation points that are in, as ranges: first and one past the last.
+    n_points : int
+        Number of validation points that are in.
 
     Examples
     --------

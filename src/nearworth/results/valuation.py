@@ -65,8 +65,10 @@ class Valuation:
         The value of each training row.
     standard_errors : ndarray of shape (N,) or None
         Standard error of each value over the validation sample.
-    lower, upper : ndarray of shape (N,)
-        Certified ends of each value.
+    lower : ndarray of shape (N,)
+        Certified lower end of each value.
+    upper : ndarray of shape (N,)
+        Certified upper end of each value.
     error_bound : float
         The largest possible error of a value. 0.0 where values are exact.
     typical_error : float or None
@@ -77,8 +79,10 @@ class Valuation:
         Probability that `lower`, `upper` and `error_bound` hold. 1.0 where they are certain.
     ranking : ndarray of shape (N,)
         Row numbers, most valuable first.
-    n_train, n_val : int
-        Numbers of training rows and of validation points.
+    n_train : int
+        Number of training rows.
+    n_val : int
+        Number of validation points.
     contributions : ndarray of shape (validation points, chosen rows) or None
         The value of each chosen row for each single validation point, where it was asked for.
     contribution_rows : ndarray or None
