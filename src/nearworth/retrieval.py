@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,9 @@ from nearworth.results.owners import (
     owner_values_from_totals,
 )
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
 
 class TrecFormat(NamedTuple):
     """A format of TREC files.
@@ -69,7 +72,8 @@ Numbers: TypeAlias = dict[Any, dict[Any, float]]
 # A query, a document and its score or relevance, not checked yet.
 Triples: TypeAlias = Iterable[tuple[Any, Any, Any]]
 # What users may pass: a path, a mapping by query, or a frame.
-Lists: TypeAlias = str | os.PathLike[str] | Mapping[Any, Mapping[Any, float] | Sequence[Any]] | Any
+ByQuery: TypeAlias = Mapping[Any, Mapping[Any, float] | Sequence[Any]]
+Lists: TypeAlias = "str | os.PathLike[str] | ByQuery | IntoDataFrame"
 
 
 @dataclass(frozen=True)

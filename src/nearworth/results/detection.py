@@ -118,22 +118,7 @@ def two_means(values: FloatVector) -> TwoMeans:
         # One cluster, and no value lies below its center.
         center = float(ordered[0])
         return TwoMeans(center, center, center)
-
-    # On a scale from 0 to 1, squares of huge or tiny values stay finite.
-    n = len(ordered)
-    deviations = ordered - ordered[0]
-    deviations /= deviations[-1]
-    deviations -= deviations.mean()
-
-    # With S the sum of the first k deviations, the sum of squares between the clusters of a split
-    # after k values is S^2 n / (k (n - k)). Its maximum is the optimum of 2-means.
-    sizes = np.arange(1, n)
-    between = np.cumsum(deviations)[:-1] ** 2 / (sizes * (n - sizes))
-    # Equal values stay together.
-    between[ordered[1:] == ordered[:-1]] = -1.0
-    is_best = between >= between.max() * (1 - MAX_RELATIVE_ROUNDING)
-    n_lower = int(np.argmax(is_best)) + 1
-
+    n_lower = _best_split(ordered)
     lower = ordered[:n_lower]
     upper = ordered[n_lower:]
     lower_center = _mean_within(lower)
@@ -143,6 +128,25 @@ def two_means(values: FloatVector) -> TwoMeans:
     above_lower = float(np.nextafter(lower[-1], np.inf))
     boundary = min(max(middle, above_lower), float(upper[0]))
     return TwoMeans(lower_center, upper_center, boundary)
+
+
+def _best_split(ordered: FloatVector) -> int:
+    """How many of these ordered numbers, which are not all equal, are in the lower cluster."""
+    # On a scale from 0 to 1, squares of huge or tiny values stay finite.
+    deviations = ordered - ordered[0]
+    deviations /= deviations[-1]
+    deviations -= deviations.mean()
+
+    # With S the sum of the first k deviations, the sum of squares between the clusters of a split
+    # after k values is S^2 n / (k (n - k)). Its maximum is the optimum of 2-means.
+    n = len(ordered)
+    k = np.arange(1, n)
+    S = np.cumsum(deviations)[:-1]
+    between = S**2 / (k * (n - k))
+    # Equal values stay together.
+    between[ordered[1:] == ordered[:-1]] = -1.0
+    is_best = between >= between.max() * (1 - MAX_RELATIVE_ROUNDING)
+    return int(np.argmax(is_best)) + 1
 
 
 def _mean_within(ordered: FloatVector) -> float:

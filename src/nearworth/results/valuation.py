@@ -33,6 +33,8 @@ from nearworth.results.typical_error import TypicalError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from nearworth.engine.truncate import SearchReport
+
 # Parameters that `repr` and `plot` read. A file without them holds no valuation.
 DESCRIBING_PARAMETERS = ("task", "utility", "semivalue", "n_neighbors", "metric", "aggregate")
 # Fields beside `moments` and `origin` that a pickle keeps.
@@ -112,7 +114,7 @@ class Valuation:
     backend: str | None = None
     index: Any = None
     confidence: float = 1.0
-    search: Any = None
+    search: SearchReport | None = None
     partial: Partial | None = None
     resumed: int = 0
     _typical_error: TypicalError | Callable[[], TypicalError] | None = None
