@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 MAX_LEAKED_ROWS = 20
 MAX_LEAKED_SHARE = 0.25
 
-Path: TypeAlias = str | os.PathLike[str]
+FilePath: TypeAlias = str | os.PathLike[str]
 # Arrays, frames and lists, sparse matrices, and paths of files. Frames, series and arrays of other
 # libraries are ArrayLike because they have __array__.
-Data: TypeAlias = "npt.ArrayLike | sparray | spmatrix | Path"
+Data: TypeAlias = "npt.ArrayLike | sparray | spmatrix | FilePath"
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 
@@ -205,10 +205,10 @@ class KNNShapley:
         groups: npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         owned: npt.ArrayLike | None = None,
         contributions: npt.ArrayLike | slice | None = None,
-        checkpoint: Path | None = None,
+        checkpoint: FilePath | None = None,
         checkpoint_interval: float = CHECKPOINT_INTERVAL,
         executor: Executor | Cluster | None = None,
-        scratch: Path | None = None,
+        scratch: FilePath | None = None,
         continue_from: Valuation | Partial | None = None,
     ) -> Valuation:
         """Value every training point on a validation set, or on each other when none is given.
@@ -255,8 +255,8 @@ class KNNShapley:
         """
         parameters = self._fitted_parameters()
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
-        splits_validation = problem.leave_one_out or groups is not None or continue_from is not None
-        if self.privacy is not None and splits_validation:
+        has_all_rows = not problem.leave_one_out and groups is None and continue_from is None
+        if self.privacy is not None and not has_all_rows:
             raise ValueError(
                 "privacy needs all validation rows at once: X_val and y_val, no groups, no"
                 " continue_from."
@@ -283,10 +283,10 @@ class KNNShapley:
         *,
         groups: npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         n_orders: int | None = None,
-        checkpoint: Path | None = None,
+        checkpoint: FilePath | None = None,
         checkpoint_interval: float = CHECKPOINT_INTERVAL,
         executor: Executor | Cluster | None = None,
-        scratch: Path | None = None,
+        scratch: FilePath | None = None,
     ) -> OwnerValues:
         """Value the owners of the training rows as players: each brings all of its rows or none.
 

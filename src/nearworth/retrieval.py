@@ -90,7 +90,8 @@ class _Games:
     is_first : bool array of shape (pairs,)
         Where blocks of ties begin.
     unlisted_gains : array of shape (2, queries)
-        The largest and the smallest gain of relevant documents that are not in the list, with 0.
+        The largest and the smallest gain of judged documents that are not in the list. The largest
+        is at least 0 and the smallest at most 0, because other documents have no gain.
     last_worth : array of shape (queries,)
         The worth of the last rank of each list.
     """
@@ -399,7 +400,7 @@ class _RankedList:
     is_first : bool array of shape (documents,)
         Where blocks of ties begin.
     unlisted_gains : (float, float)
-        The largest and the smallest gain of documents that are not in the list, with 0.
+        The largest and the smallest gain of documents that are not in the list, as in _Games.
     """
 
     documents: list[Any]
@@ -442,7 +443,7 @@ def _chance_of_few(sizes: IntVector, n_neighbors: int, nodes: Nodes) -> float:
     nodes : Nodes
         Of the integral over the probability that a source is present.
     """
-    # P(so many documents are present), shape (K, nodes).
+    # Row j, below K, has the probability at each node that j documents are present.
     distribution = np.zeros((n_neighbors, len(nodes.t)))
     distribution[0] = 1.0
     for size in sorted(sizes.tolist())[:-1]:

@@ -167,10 +167,11 @@ def _nearest(
     ranked = sorted(subset, key=lambda i: (distances[i], i))
     if ties == "index" or len(ranked) <= n_neighbors:
         return [ranked[:n_neighbors]]
-    last = distances[ranked[n_neighbors - 1]]
-    nearer = [i for i in ranked if distances[i] < last]
-    tied = [i for i in ranked if distances[i] == last]
-    return [nearer + list(choice) for choice in combinations(tied, n_neighbors - len(nearer))]
+    kth_distance = distances[ranked[n_neighbors - 1]]
+    nearer = [i for i in ranked if distances[i] < kth_distance]
+    tied = [i for i in ranked if distances[i] == kth_distance]
+    n_places = n_neighbors - len(nearer)
+    return [nearer + list(choice) for choice in combinations(tied, n_places)]
 
 
 def exact_shapley(

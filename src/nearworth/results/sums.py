@@ -495,6 +495,7 @@ class SumTree:
 
     def finish(self) -> Moments:
         """The sum over all points, of the nodes from left to right."""
+        # As moments, the short leaf becomes part of larger nodes where its siblings are there.
         closed = SumTree()
         for first, node in self._nodes.items():
             closed._insert(first, node.moments() if isinstance(node, Leaf) else node)
