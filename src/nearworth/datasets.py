@@ -183,7 +183,7 @@ def _spread(
     parts = np.zeros_like(capacity)
     while (n_left := total - int(parts.sum())) > 0:
         is_open = parts < capacity
-        # Where all open weights are zero, the tiny ones let the loop end.
+        # Tiny numbers in place of zeros, because the sum of the open weights must not be 0.
         open_weights = np.where(is_open, np.maximum(weights, np.finfo(float).tiny), 0.0)
         more = rng.multinomial(n_left, open_weights / open_weights.sum())
         parts = np.minimum(parts + more, capacity)

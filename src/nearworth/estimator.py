@@ -320,7 +320,7 @@ class KNNShapley:
         parameters["max_error"] = None
         parameters["standard_errors"] = bool(parameters["standard_errors"] or not rule.is_exact)
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
-        # The composite game is run for values that have had this warning.
+        # `payments(analyst=True)` runs the composite game after values that gave this warning.
         if self.semivalue != "composite":
             self._warn_of_leaks(problem)
         options = Options(
