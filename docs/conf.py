@@ -36,6 +36,7 @@ autodoc_typehints = "none"  # docstrings name the types; signatures stay readabl
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True  # attributes that are properties have an entry of their own too
 default_role = "code"  # `names` in docstrings
 add_module_names = False
 toc_object_entries_show_parents = "hide"

@@ -241,7 +241,7 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is not text in UTF-8"):
         nw.value_retrieval(tmp_path / "run", {"q": {"a": 1}})
     with pytest.warns(
-        UserWarning, match="1 queries of run have no judgements and 1 of qrels no list"
+        UserWarning, match="1 queries of run have no judgments and 1 of qrels no list"
     ):
         nw.value_retrieval({"q": ["a"], "p": ["a"]}, {"q": {"a": 1}, "r": {"a": 1}})
 

@@ -100,7 +100,7 @@ CAUGHT = {
     repeats: "a neighbour twice",
     shuffled: "nearest first",
     unordered: "a neighbour after -1|a farther point before",
-    strangers: "0% of the neighbours",
+    strangers: "0% of the neighbors",
     off_by_one: "nearest first|outside",
     squeezed: "instead of",
     padded_with_zero: "a neighbour twice|farther point",
@@ -123,7 +123,7 @@ def test_a_crash_is_told_with_its_question():
             return super().search(Q, k)
 
     with pytest.raises(
-        AssertionError, match="more neighbours than points .7 points, 20 queries, k = 12.: k is too"
+        AssertionError, match="more neighbors than points .7 points, 20 queries, k = 12.: k is too"
     ):
         check_searcher(Impatient)
 
@@ -178,8 +178,8 @@ def test_values_of_the_usual_recursion_fail_where_points_are_few_and_tied():
         check_values(recursion, utility="original")
     text = str(caught.value)
     for name in (
-        "more neighbours than points",
-        "one training point, two neighbours",
+        "more neighbors than points",
+        "one training point, two neighbors",
         "identical rows",
         "one distance",
     ):

@@ -1,4 +1,4 @@
-"""nearworth: what each training point is worth to a nearest-neighbour model, exactly.
+"""nearworth: exact Shapley values of training points for nearest-neighbor models.
 
     est = nearworth.KNNShapley(n_neighbors=5).fit(X, y)
     valuation = est.value(X_val, y_val)
@@ -7,27 +7,29 @@
 
 Names load when first used: importing the package costs next to nothing beyond numpy.
 
-The layout. There are no import cycles between folders: `tests/test_architecture.py` has the arrows
-in one table.
+The folders import each other downwards only: a folder here knows none that is below it.
+`tests/test_architecture.py` has the table of what each may import.
 
-    estimator.py    KNNShapley: parameters in, calls out inputs/         the one place where inputs
-    are checked: parameters, X and y in any form, files engine/         TrainingSet -> Problem ->
-    Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
-                    engine/reference.py shows how one query is valued
-    games/          what a rank is worth: coefficients, closed forms, ties; numpy only neighbors/
-    which points are near: keys, distances, exact search, indexes; never sees a label results/
-    what a run gives: sums, Partial, Valuation, Detection, owners, plots
+    _common/        what every part may use
+    inputs/         checks of inputs: parameters, X and y in any form, files
+    games/          the worth of a rank: coefficients, closed forms, ties
+    neighbors/      keys, distances, exact search and indexes, without any label
+    results/        sums over validation points, Valuation, OwnerValues, Detection, plots
+    engine/         TrainingSet -> Problem -> Method -> Plan -> run -> Valuation
+    tables/         tables of users: read, prepare, write
+    report/         the page of a LabelAudit
+    audit/          wrong labels: votes, a model of the noise, LabelAudit, scan
+    cli/            the command line, on top of everything
 
-    audit/          which labels are wrong: votes, a model of noise, LabelAudit; scan: duplicates,
-    outliers, leaks tables/         the user's tables: read, prepare, write       report/    a
-    LabelAudit as one page to look at cli/            the command line, on top of everything
-    _common/   what every part may use
+The modules beside them:
 
-    testing.py      the definition, from all 2^n subsets; checks of values and searchers of your own
-    retrieval.py    documents valued by ranked lists and relevance judgements
+    estimator.py    KNNShapley: parameters in, calls of the engine out
+    retrieval.py    values of documents, by ranked lists and relevance judgments
+    testing.py      the definition, from all 2^n subsets, and checks of code of your own
     datasets.py     data to try things on, and label noise
 
-Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/reference.py`.
+Read first: `engine/__init__.py` for the objects, `engine/value.py` for their sequence, then
+`engine/reference.py` for one query.
 """
 
 from __future__ import annotations

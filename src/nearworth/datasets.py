@@ -1,10 +1,8 @@
-"""Data to try things on: labels of your own made wrong on purpose, and a small set made that
-way.
-"""
+"""Data to try things on: label noise for data of your own, and a small data set with such noise."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +13,15 @@ from nearworth.inputs.targets import check_classes
 
 __all__ = ["NoisyDigits", "add_label_noise", "noisy_digits"]
 
-Noise = Literal["uniform", "pair", "class-dependent"]
+Noise: TypeAlias = Literal["uniform", "pair", "class-dependent"]
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 
 def add_label_noise(
-    y: Any, fraction: float = 0.1, kind: Noise = "uniform", random_state: Any = None
+    y: npt.ArrayLike,
+    fraction: float = 0.1,
+    kind: Noise = "uniform",
+    random_state: RandomState = None,
 ) -> npt.NDArray[Any]:
     """A copy of y with some labels changed, each to a wrong one.
 
@@ -33,8 +35,8 @@ def add_label_noise(
     fraction : float
         Share of the labels to change: exactly round(fraction * N) rows, if the limit below allows.
     kind : {"uniform", "pair", "class-dependent"}
-        "uniform": rows drawn from all alike; every wrong class equally likely. "pair": rows drawn
-        from all alike; each class turns into the next one in order, the last into the first.
+        "uniform": every row and every wrong class is equally likely. "pair": every row is equally
+        likely, and each class turns into the next one in order, the last into the first.
         "class-dependent": every true class has its own share of changed rows, drawn at random,
         never more than half of them, and its own preferences among the wrong classes. `fraction`
         holds over all classes, 0.5 at most.
@@ -56,46 +58,74 @@ def add_label_noise(
     """
     one_of("uniform", "pair", "class-dependent")("kind", kind)
     classes = check_classes(y, "y")
-    n_classes = len(classes.labels)
-    largest = 0.5 if kind == "class-dependent" else 1.0
-    if not is_real(fraction) or not 0 <= fraction <= largest:
+    codes = classes.codes
+    max_fraction = 0.5 if kind == "class-dependent" else 1.0
+    if not is_real(fraction) or not 0 <= fraction <= max_fraction:
         raise ValueError(
-            f"fraction must be a number from 0 to {largest:g} for kind={kind!r}; got {fraction!r}."
+            f"fraction must be a number from 0 to {max_fraction:g} for kind={kind!r}; got"
+            f" {fraction!r}."
         )
-    count = round(float(fraction) * len(classes.codes))
+    count = round(float(fraction) * len(codes))
+    n_classes = len(classes.labels)
     if count and n_classes < 2:
         raise ValueError(
             f"y has one class only, {classes.labels.tolist()[0]!r}: there is no wrong label."
         )
+
     rng = as_generator(random_state)
-    noisy = classes.codes.copy()
-    weights = 1.0 - np.eye(n_classes)  # of the labels to draw, for each true class
     if kind == "class-dependent":
-        sizes = np.bincount(noisy)
-        counts = _spread(
-            count, sizes // 2, sizes * rng.random(n_classes), rng
-        )  # never more than half of a class
-        chosen = [
-            rng.choice(np.flatnonzero(noisy == code), n, replace=False)
-            for code, n in enumerate(counts)
-        ]
-        rows = np.concatenate(chosen)
-        weights *= rng.exponential(size=weights.shape)  # normalised, a distribution drawn uniformly
+        rows = _draw_rows_by_class(codes, count, n_classes, rng)
+        # Exponential numbers in proportion are a distribution drawn uniformly from all.
+        weights = (1.0 - np.eye(n_classes)) * rng.exponential(size=(n_classes, n_classes))
     else:
-        rows = rng.choice(len(noisy), size=count, replace=False)
-        weights = np.roll(np.eye(n_classes), 1, axis=1) if kind == "pair" else weights
-    cumulative = np.cumsum(weights[noisy[rows]], axis=1)
-    # In (0, total]: the first class whose cumulative weight is at least this has positive weight.
-    levels = (1.0 - rng.random(len(rows))) * cumulative[:, -1]
-    noisy[rows] = np.argmax(cumulative >= levels[:, None], axis=1)
-    labels, dtype = classes.labels[noisy], getattr(y, "dtype", None)
-    return (
-        labels.astype(dtype) if isinstance(dtype, np.dtype) else labels
-    )  # arrays of text lose their dtype on the way
+        rows = rng.choice(len(codes), size=count, replace=False)
+        is_pair = kind == "pair"
+        weights = np.roll(np.eye(n_classes), 1, axis=1) if is_pair else 1.0 - np.eye(n_classes)
+    noisy_codes = codes.copy()
+    noisy_codes[rows] = _draw_classes(weights[codes[rows]], rng)
+    noisy = classes.labels[noisy_codes]
+    # Arrays of text have lost their dtype.
+    dtype = getattr(y, "dtype", None)
+    return noisy.astype(dtype) if isinstance(dtype, np.dtype) else noisy
+
+
+def _draw_rows_by_class(
+    codes: IntVector, count: int, n_classes: int, rng: np.random.Generator
+) -> IntVector:
+    """Draw `count` rows, with a random share of each class and never more than half of a class."""
+    sizes = np.bincount(codes)
+    counts = _spread(count, sizes // 2, sizes * rng.random(n_classes), rng)
+    rows_by_class = [
+        rng.choice(np.flatnonzero(codes == code), n_rows, replace=False)
+        for code, n_rows in enumerate(counts)
+    ]
+    return np.concatenate(rows_by_class)
+
+
+def _draw_classes(weights: FloatMatrix, rng: np.random.Generator) -> IntVector:
+    """Draw a class for each row of `weights`, of shape (rows, classes), in proportion to them."""
+    cumulative = np.cumsum(weights, axis=1)
+    # A level in (0, total]: the first class whose cumulative weight reaches it has positive weight.
+    levels = (1.0 - rng.random(len(weights))) * cumulative[:, -1]
+    return np.asarray(np.argmax(cumulative >= levels[:, None], axis=1))
 
 
 class NoisyDigits(NamedTuple):
-    """Handwritten digits, some of whose training labels were changed to a wrong one."""
+    """Handwritten digits, with some training labels changed to a wrong one.
+
+    Attributes
+    ----------
+    X : ndarray of shape (1198, 64)
+        Pixels of the training images.
+    y : ndarray of shape (1198,)
+        Their labels, some of them wrong.
+    X_val : ndarray of shape (599, 64)
+        Pixels of the validation images.
+    y_val : ndarray of shape (599,)
+        Their labels, all of them right.
+    flipped : ndarray
+        Numbers of the training rows with a wrong label, in order.
+    """
 
     X: FloatMatrix
     y: npt.NDArray[np.int64]
@@ -105,9 +135,23 @@ class NoisyDigits(NamedTuple):
 
 
 def noisy_digits(fraction: float = 0.1, random_state: int = 0) -> NoisyDigits:
-    """scikit-learn's 1,797 digits (8 x 8 pixels): two thirds to train on, with wrong labels, one
-    third to validate.
+    """Load scikit-learn's 1,797 digits (8 x 8 pixels), with wrong labels in the training set.
 
+    Two thirds are the training set, one third the validation set.
+
+    Parameters
+    ----------
+    fraction : float, default=0.1
+        Share of the training labels to change.
+    random_state : int, default=0
+        Which rows are training rows, and which labels change.
+
+    Returns
+    -------
+    NoisyDigits
+
+    Examples
+    --------
     >>> digits = noisy_digits()
     >>> digits.X.shape, digits.X_val.shape, len(digits.flipped)
     ((1198, 64), (599, 64), 120)
@@ -117,22 +161,30 @@ def noisy_digits(fraction: float = 0.1, random_state: int = 0) -> NoisyDigits:
     X, y = load_digits(return_X_y=True)
     rng = np.random.default_rng(random_state)
     order = rng.permutation(len(y))
-    train, val = order[: len(y) * 2 // 3], order[len(y) * 2 // 3 :]
-    flipped = np.sort(rng.choice(len(train), size=round(fraction * len(train)), replace=False))
+    n_train = len(y) * 2 // 3
+    train = order[:n_train]
+    validation = order[n_train:]
+    n_wrong = round(fraction * n_train)
+    flipped = np.sort(rng.choice(n_train, size=n_wrong, replace=False))
     noisy = y[train].copy()
-    noisy[flipped] = (noisy[flipped] + rng.integers(1, 10, size=len(flipped))) % 10
-    return NoisyDigits(X[train], noisy, X[val], y[val], flipped)
+    # A shift by 1 to 9 among ten classes never ends at the class itself.
+    noisy[flipped] = (noisy[flipped] + rng.integers(1, 10, size=n_wrong)) % 10
+    return NoisyDigits(X[train], noisy, X[validation], y[validation], flipped)
 
 
 def _spread(
-    count: int, room: IntVector, weights: FloatVector, rng: np.random.Generator
+    count: int, capacity: IntVector, weights: FloatVector, rng: np.random.Generator
 ) -> IntVector:
-    """`count` divided at random in proportion to the weights, each share at most its `room`; all
-    room if it is less.
+    """Divide `count` at random in proportion to the weights, each part at most its capacity.
+
+    All of the capacity is used if it is less than `count`.
     """
-    given = np.zeros_like(room)
-    while (rest := min(count, int(room.sum())) - int(given.sum())) > 0:
-        open_weights = np.where(given < room, np.maximum(weights, np.finfo(float).tiny), 0.0)
-        more = rng.multinomial(rest, open_weights / open_weights.sum())
-        given = np.minimum(given + more, room)
-    return given
+    total = min(count, int(capacity.sum()))
+    parts = np.zeros_like(capacity)
+    while (n_left := total - int(parts.sum())) > 0:
+        is_open = parts < capacity
+        # Tiny numbers in place of zeros, because the sum of the open weights must not be 0.
+        open_weights = np.where(is_open, np.maximum(weights, np.finfo(float).tiny), 0.0)
+        more = rng.multinomial(n_left, open_weights / open_weights.sum())
+        parts = np.minimum(parts + more, capacity)
+    return parts

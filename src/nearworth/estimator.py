@@ -1,16 +1,20 @@
-"""KNNShapley: a scikit-learn estimator around the engine. Parameters in, calls out.
+"""KNNShapley: a scikit-learn estimator around the engine.
 
-It has the manners of one without inheriting them: loading scikit-learn takes 1.3 s of CPU, a small
-valuation 2 ms.
+It behaves like one without inheriting from BaseEstimator: loading scikit-learn takes 1.3 s of CPU
+time, a small valuation 2 ms.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
 from nearworth._common.warnings import warn_user
@@ -23,16 +27,37 @@ from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import PARAMETERS, did_you_mean, whole_number
 from nearworth.inputs.targets import check_owners
 from nearworth.neighbors.distances import count_copied
-from nearworth.results.owners import OwnerValues, of_totals
+from nearworth.results.owners import OwnerValues, owner_values_from_totals
 from nearworth.results.sums import CHUNK, Partial, describe
 from nearworth.results.valuation import Valuation
 
-FEW_LEAKS, LEAKED_SHARE = 20, 0.25  # validation rows that may be training rows too
+if TYPE_CHECKING:
+    from scipy.sparse import sparray, spmatrix
+
+    from nearworth.neighbors.searchers import Searcher
+
+# Validation rows that may be training rows too before there is a warning: this number of them, and
+# this share.
+MAX_LEAKED_ROWS = 20
+MAX_LEAKED_SHARE = 0.25
+
+FilePath: TypeAlias = str | os.PathLike[str]
+# Arrays, frames and lists, sparse matrices, and paths of files. Frames, series and arrays of other
+# libraries are ArrayLike because they have __array__.
+Data: TypeAlias = "npt.ArrayLike | sparray | spmatrix | FilePath"
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+
+
+class Cluster(Protocol):
+    """What runs tasks elsewhere, such as dask.distributed.Client."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run function(*args, **kwargs), and return a future."""
 
 
 @dataclass(eq=False, repr=False)
 class KNNShapley:
-    """What each training point is worth to a K-nearest-neighbour model, exactly.
+    """Exact values of training points for a K-nearest-neighbor model.
 
     Parameters
     ----------
@@ -40,25 +65,25 @@ class KNNShapley:
         The K of the model; may exceed the number of training points.
     task : {"classification", "regression"}
     utility : {"soft", "original"}
-        How a set of training points is scored. "soft" (Wang & Jia 2023) averages the votes that are
-        there; "original" (Jia et al. 2019) divides by K even when fewer than K points are present.
+        How a set of training points is scored. "soft" (Wang & Jia 2023) averages the votes that
+        are present. "original" (Jia et al. 2019) divides by K even when fewer than K are.
     semivalue : {"shapley", "banzhaf", "loo", "composite"}, ("beta", a, b) or ("sizes", low, high)
-        How marginal contributions are weighed: Shapley, Banzhaf, leave-one-out, Beta(a, b)-Shapley;
-        the share of data in a game with one analyst who must be there ("composite"; the rest is the
-        analyst's); or coalitions of `low` to `high` others, each size equally likely (high=None:
-        all others; classification only).
+        How marginal contributions are weighted: Shapley, Banzhaf, leave-one-out or
+        Beta(a, b)-Shapley; the share of data in a game with one analyst who must be there
+        ("composite"; the remainder is the analyst's); or coalitions of `low` to `high` others,
+        each size equally likely (high=None: all others; classification only).
     metric : str or callable, default="euclidean"
         Any name that scikit-learn's pairwise distances know, a function of two points, or
         "precomputed".
     metric_params : dict, optional
         Keyword arguments for the metric.
     search : {"exact", "lsh", "faiss", "auto"} or a searcher
-        How neighbours are found: every distance, the paper's hash tables, an index (extra `faiss`),
+        How neighbors are found: every distance, the paper's hash tables, an index (extra `faiss`),
         whichever is cheapest, or an object with fit(X) and search(Q, k). All but "exact" and "auto"
         need one of the next two. "auto" takes an index only if its typical error (see
         `Valuation.typical_error`) is not above max_error.
     n_candidates : int, optional
-        K*: how many nearest neighbours are ranked; None for all. Values then carry certified
+        K*: how many nearest neighbors are ranked; None for all. Values then carry certified
         intervals.
     max_error : float, optional
         Instead of K*: the certified error you accept, on the scale of mean values.
@@ -91,7 +116,7 @@ class KNNShapley:
         A vote counts weights(distances), not normalised; "distance" is 1 / (1 + distance).
     privacy : (epsilon, delta), optional
         With a radius: normal noise on what a value tells about other rows, so that the value of a
-        row may be told to its owner (differential privacy). Leave `random_state` out, but for
+        row may be told to its owner (differential privacy). Leave `random_state` out except in
         tests. Needs X_val, n_classes and the extra `privacy`.
 
     Attributes
@@ -116,9 +141,9 @@ class KNNShapley:
     task: Task = "classification"
     utility: Utility = "soft"
     semivalue: Semivalue = "shapley"
-    metric: Any = "euclidean"
+    metric: str | Callable[[FloatVector, FloatVector], float] = "euclidean"
     metric_params: dict[str, Any] | None = None
-    search: Any = "exact"
+    search: str | Searcher = "exact"
     n_candidates: int | None = None
     max_error: float | None = None
     tail: Tail = "local"
@@ -128,13 +153,13 @@ class KNNShapley:
     standard_errors: bool = False
     max_memory: int | str | None = None
     n_jobs: int | None = None
-    random_state: Any = None
-    progress: Any = None
+    random_state: RandomState = None
+    progress: bool | Callable[[int, int], object] | None = None
     radius: float | None = None
-    weights: Any = None
+    weights: Callable[[FloatVector], npt.ArrayLike] | Literal["distance"] | None = None
     privacy: tuple[float, float] | None = None
 
-    def fit(self, X: Any, y: Any = None) -> KNNShapley:
+    def fit(self, X: Data | None, y: Data | None = None) -> KNNShapley:
         """Check and keep the training set, by reference: do not change the arrays afterwards.
 
         Parameters
@@ -147,34 +172,44 @@ class KNNShapley:
         y : array, series, path or name
             One label (classification) or number (regression) per training point; the path of a .npy
             file with them, or the name of a column of X, which then is no feature.
+
+        Returns
+        -------
+        KNNShapley
+            The estimator itself.
         """
         training = make_training_set(X, y, self._checked_parameters())
-        features = training.features
+        # An earlier fit may have set attributes that this one does not.
         for name in ("classes_", "feature_names_in_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
+            self.__dict__.pop(name, None)
         if training.classes is not None:
+            # Refuses an `n_classes` below the number of labels.
             training.n_classes(self.n_classes)
             self.classes_ = training.classes.labels
-        if features is not None and features.names:
-            self.feature_names_in_ = np.array(features.names, dtype=object)
-        self.n_features_in_ = training.n_rows if features is None else features.data.shape[1]
+        features = training.features
+        if features is None:
+            self.n_features_in_ = training.n_rows
+        else:
+            self.n_features_in_ = features.data.shape[1]
+            if features.names:
+                self.feature_names_in_ = np.array(features.names, dtype=object)
         self.training_set_ = training
         return self
 
     def value(
         self,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight: Any = None,
+        X_val: Data | None = None,
+        y_val: Data | None = None,
+        sample_weight: npt.ArrayLike | None = None,
         *,
-        groups: Any = None,
-        owned: Any = None,
-        contributions: Any = None,
-        checkpoint: Any = None,
+        groups: npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        owned: npt.ArrayLike | None = None,
+        contributions: npt.ArrayLike | slice | None = None,
+        checkpoint: FilePath | None = None,
         checkpoint_interval: float = CHECKPOINT_INTERVAL,
-        executor: Any = None,
-        scratch: Any = None,
-        continue_from: Any = None,
+        executor: Executor | Cluster | None = None,
+        scratch: FilePath | None = None,
+        continue_from: Valuation | Partial | None = None,
     ) -> Valuation:
         """Value every training point on a validation set, or on each other when none is given.
 
@@ -191,17 +226,17 @@ class KNNShapley:
             each other. With a validation set, the groups of the training rows and those of the
             validation rows.
         owned : mask, optional
-            Training rows that are always there: the values are those of the other rows given them,
-            what a batch is worth to one who has these already. Owned rows have the value 0.
+            Training rows that are always present. The values are the added value of the other rows
+            for someone who has these already. Owned rows have the value 0.
         contributions : row numbers, mask, slice or "all", optional
             Training points whose value for each single validation point is kept, in
             `Valuation.contributions` of shape (validation points, chosen rows).
         checkpoint : path, optional
-            A folder that keeps the work done so far. The same call takes it up again after any
-            interruption, and returns at once when everything was done; `Valuation.resumed` says how
-            many validation points were saved.
+            A folder that keeps the work done so far. The same call resumes it after any
+            interruption, and returns at once when everything was done. `Valuation.resumed` is the
+            number of validation points that were saved.
         checkpoint_interval : float, default=30
-            Seconds between two writings of the checkpoint; it is also written when the run ends or
+            Seconds between two writings of the checkpoint. It is also written when the run ends or
             is interrupted.
         continue_from : Valuation or Partial, optional
             Add these validation points to those: the result is as if all had been given at once,
@@ -220,9 +255,8 @@ class KNNShapley:
         """
         parameters = self._fitted_parameters()
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
-        if self.privacy is not None and (
-            problem.leave_one_out or groups is not None or continue_from is not None
-        ):
+        has_all_rows = not problem.leave_one_out and groups is None and continue_from is None
+        if self.privacy is not None and not has_all_rows:
             raise ValueError(
                 "privacy needs all validation rows at once: X_val and y_val, no groups, no"
                 " continue_from."
@@ -242,90 +276,128 @@ class KNNShapley:
 
     def value_owners(
         self,
-        owner_of_row: Any,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight: Any = None,
+        owner_of_row: npt.ArrayLike,
+        X_val: Data | None = None,
+        y_val: Data | None = None,
+        sample_weight: npt.ArrayLike | None = None,
         *,
-        groups: Any = None,
+        groups: npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         n_orders: int | None = None,
-        **options: Any,
+        checkpoint: FilePath | None = None,
+        checkpoint_interval: float = CHECKPOINT_INTERVAL,
+        executor: Executor | Cluster | None = None,
+        scratch: FilePath | None = None,
     ) -> OwnerValues:
-        """Value the owners of the training rows as players: each brings all of its rows or none of
-        them.
+        """Value the owners of the training rows as players: each brings all of its rows or none.
 
         Unlike sums of row values (`Valuation.sum_by`), these gain next to nothing by copies of
-        one's rows. `aggregate`, `standard_errors` and the other parameters apply; with `max_error`,
+        one's rows. `aggregate`, `standard_errors` and the other parameters apply. With `max_error`,
         fewer nodes integrate over the presence of the others, within this error (1e-13 unless
         given). Regression, searchers and other games are refused. More than 5,000 owners are valued
-        by random orders, with standard errors, and a warning says so.
+        by random orders, with standard errors, and with a warning.
 
         Parameters
         ----------
         owner_of_row : array or series
             The owner of each training row, any label.
-        X_val, y_val, sample_weight, groups : as in `value`
-        n_orders : int, optional
-            Instead of exactly, by so many random orders of the owners for each validation point
-            (Shapley values only). Standard errors, which are always computed then, include what
-            that costs in precision.
-        **options : checkpoint, checkpoint_interval, executor, scratch
+        X_val, y_val, sample_weight, groups
             As in `value`.
+        n_orders : int, optional
+            Number of random owner orderings for each validation point, which makes values
+            approximate (Shapley values only). Standard errors are then always computed, and include
+            this approximation.
+        checkpoint, checkpoint_interval, executor, scratch
+            As in `value`.
+
+        Returns
+        -------
+        OwnerValues
         """
         parameters = self._fitted_parameters()
-        if unknown := options.keys() - {"checkpoint", "checkpoint_interval", "executor", "scratch"}:
-            raise TypeError(f"value_owners takes no {min(unknown)}.")
         labels, codes = check_owners(owner_of_row, self.training_set_.n_rows, "owner_of_row")
         rule = owner_rule(codes, len(labels), parameters, n_orders)
+        # The rule has this error already. To the engine, `max_error` would mean truncation.
         parameters["max_error"] = None
         parameters["standard_errors"] = bool(parameters["standard_errors"] or not rule.is_exact)
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
+        # `payments(analyst=True)` runs the composite game after values that gave this warning.
         if self.semivalue != "composite":
             self._warn_of_leaks(problem)
-        made = value(replace(problem, rule=rule), Options(**options))
-        again = replace(self, semivalue="composite")
-        again.training_set_ = self.training_set_
-        composite = cache(
-            partial(again.value_owners, owner_of_row, X_val, y_val, sample_weight, groups=groups)
+        options = Options(
+            checkpoint=checkpoint,
+            checkpoint_interval=checkpoint_interval,
+            executor=executor,
+            scratch=scratch,
         )
-        about = {"how": str(rule), "origin": made.origin}
-        about["composite"] = composite if self.semivalue == "shapley" and rule.is_exact else None
-        return of_totals(
-            labels, codes, np.stack([made.values] * 3), made.standard_errors, made.backend, **about
+        valuation = value(replace(problem, rule=rule), options)
+
+        composite = None
+        if self.semivalue == "shapley" and rule.is_exact:
+            estimator = replace(self, semivalue="composite")
+            estimator.training_set_ = self.training_set_
+            validation = (X_val, y_val, sample_weight)
+            composite = cache(
+                partial(estimator.value_owners, owner_of_row, *validation, groups=groups)
+            )
+        return owner_values_from_totals(
+            labels,
+            codes,
+            # Values of owners have no ends of their own.
+            np.stack([valuation.values] * 3),
+            valuation.standard_errors,
+            backend=valuation.backend,
+            how=str(rule),
+            origin=valuation.origin,
+            composite=composite,
         )
 
     def _warn_of_leaks(self, problem: Problem) -> None:
-        points, queries = (
-            self.training_set_.features and self.training_set_.features.data,
-            problem.queries,
-        )
-        in_memory = type(points) is type(queries) is np.ndarray and self.max_memory is None
-        if (
-            not in_memory
-            or self.metric == "precomputed"
-            or problem.leave_one_out
-            or problem.groups is not None
-        ):
+        """Warn if many validation rows are training rows too. Looks at arrays in memory only."""
+        features = self.training_set_.features
+        if features is None or self.metric == "precomputed" or self.max_memory is not None:
             return
-        if (n := count_copied(points, queries)) > max(FEW_LEAKS, LEAKED_SHARE * len(queries)):
-            advice = (
-                "Leave them out, or value the training set on itself with value(); nearworth.scan"
-                " lists them."
-            )
-            warn_user(
-                f"X_val: {n:,} of {len(queries):,} rows are training rows too, which falsifies"
-                f" values. {advice}"
-            )
+        if problem.leave_one_out or problem.groups is not None:
+            return
+        points = features.data
+        queries = problem.queries
+        # Neither a subclass, such as a memory map, nor a sparse matrix.
+        if type(points) is not np.ndarray or type(queries) is not np.ndarray:
+            return
+        n_leaked = count_copied(points, queries)
+        if n_leaked <= max(MAX_LEAKED_ROWS, MAX_LEAKED_SHARE * len(queries)):
+            return
+        advice = (
+            "Leave them out, or value the training set on itself with value(); nearworth.scan"
+            " lists them."
+        )
+        warn_user(
+            f"X_val: {n_leaked:,} of {len(queries):,} rows are training rows too, which falsifies"
+            f" values. {advice}"
+        )
 
     def partial(
-        self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0
+        self,
+        X_val: Data,
+        y_val: Data,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        start: int = 0,
     ) -> Partial:
-        """Sums over a part of the validation set, to be merged with those of the others: for work
-        split by hand.
+        """Sum over a part of the validation set, for work that you split by hand.
 
-        `start` is the number of the part's first point among all validation points, a multiple of
-        64. Save parts with `Partial.save`, merge them with `Partial.merge` or `nearworth merge`;
+        Save parts with `Partial.save`, and merge them with `Partial.merge` or `nearworth merge`.
         `Valuation.from_partial` makes the values.
+
+        Parameters
+        ----------
+        X_val, y_val, sample_weight
+            The part of the validation set, as in `value`.
+        start : int, default=0
+            The number of the part's first point among all validation points, a multiple of 64.
+
+        Returns
+        -------
+        Partial
         """
         parameters = self._fitted_parameters()
         whole_number(0)("start", start)
@@ -341,61 +413,86 @@ class KNNShapley:
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters)
         return partial_sums(problem, int(start))
 
-    def plan(self, n_val: int, *, n_train: int | None = None, owner_of_row: Any = None) -> Plan:
-        """How `value` would run on so many validation points: threads, batches, memory and time.
-        Prints itself.
+    def plan(
+        self,
+        n_val: int,
+        *,
+        n_train: int | None = None,
+        owner_of_row: npt.ArrayLike | None = None,
+    ) -> Plan:
+        """Predict threads, batches, memory and time of a run of `value`, which follows the plan.
 
-        The time comes from a trial of some tenths of a second with training points as queries. For
-        a searcher it is not known; hash tables predict recall, cost and the quantities of the
-        paper's Theorem 4 instead. `value` follows the plan exactly. With `n_train`, the plan is for
-        a training set of that size whose rows are like those of `fit`. With `owner_of_row` it is
-        that of `value_owners`.
+        The time comes from a trial of some tenths of a second with training points as queries. It
+        is not known for a searcher. Hash tables predict recall, cost and the quantities of the
+        paper's Theorem 4 instead.
+
+        Parameters
+        ----------
+        n_val : int
+            Number of validation points.
+        n_train : int, optional
+            Plan for a training set of this size, with rows like those of `fit`.
+        owner_of_row : array or series, optional
+            Plan a run of `value_owners` instead.
+
+        Returns
+        -------
+        Plan
+            It prints as a table.
         """
-        parameters, training = self._fitted_parameters(), self.training_set_
+        parameters = self._fitted_parameters()
+        training = self.training_set_
         whole_number(1)("n_val", n_val)
         whole_number(1, or_none=True)("n_train", n_train)
+        n_val = int(n_val)
         if owner_of_row is not None:
-            labels, codes = check_owners(owner_of_row, training.n_rows, "owner_of_row")
-            rule = owner_rule(codes, len(labels), parameters)
-            plan = make_plan(
-                training, parameters | {"max_error": None}, Method(rule=rule), int(n_val)
-            )
-            return plan.with_time(replace(training.trial(parameters, training.n_rows), rule=rule))
-        method = choose_method(training, parameters, int(n_val), n_train)
-        plan = make_plan(training, parameters, method, int(n_val), n_train)
+            return self._plan_owners(n_val, owner_of_row, parameters)
+        method = choose_method(training, parameters, n_val, n_train)
+        plan = make_plan(training, parameters, method, n_val, n_train)
         if method.searcher is None:
             return plan.with_time(training.trial(parameters))
         if n_train is not None or training.features is None or method.n_candidates is None:
             return plan
-        prediction = method.searcher.predict(
-            training.features.data, method.n_candidates, int(n_val)
-        )
-        return plan if prediction is None else replace(plan, prediction=str(prediction))
+        prediction = method.searcher.predict(training.features.data, method.n_candidates, n_val)
+        if prediction is None:
+            return plan
+        return replace(plan, prediction=str(prediction))
+
+    def _plan_owners(
+        self, n_val: int, owner_of_row: npt.ArrayLike, parameters: dict[str, Any]
+    ) -> Plan:
+        """The plan of a run of `value_owners`."""
+        training = self.training_set_
+        labels, codes = check_owners(owner_of_row, training.n_rows, "owner_of_row")
+        rule = owner_rule(codes, len(labels), parameters)
+        plan = make_plan(training, parameters | {"max_error": None}, Method(rule=rule), n_val)
+        return plan.with_time(replace(training.trial(parameters, training.n_rows), rule=rule))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 (scikit-learn passes it)
         """Parameters by name."""
-        return {name: getattr(self, name) for name in sorted(each.name for each in fields(self))}
+        names = sorted(field.name for field in fields(self))
+        return {name: getattr(self, name) for name in names}
 
     def set_params(self, **parameters: Any) -> KNNShapley:
         """Change parameters."""
-        for name, given in parameters.items():
-            if name not in self.get_params():
-                raise ValueError(
-                    f"Invalid parameter {name!r}. {did_you_mean(name, list(self.get_params()))}"
-                )
-            setattr(self, name, given)
+        names = list(self.get_params())
+        for name, parameter in parameters.items():
+            if name not in names:
+                raise ValueError(f"Invalid parameter {name!r}. {did_you_mean(name, names)}")
+            setattr(self, name, parameter)
         return self
 
     def __repr__(self) -> str:
-        usual = {each.name: repr(each.default) for each in fields(self)}
+        defaults = {field.name: repr(field.default) for field in fields(self)}
         changed = [
-            f"{name}={here!r}"
-            for name, here in self.get_params().items()
-            if repr(here) != usual[name]
+            f"{name}={parameter!r}"
+            for name, parameter in self.get_params().items()
+            if repr(parameter) != defaults[name]
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _checked_parameters(self) -> dict[str, Any]:
+        """The parameters by name. Raises TypeError or ValueError for one that is wrong."""
         parameters = self.get_params()
         for name, check in PARAMETERS.items():
             check(name, parameters[name])
@@ -403,8 +500,9 @@ class KNNShapley:
         return parameters
 
     def _fitted_parameters(self) -> dict[str, Any]:
-        """The parameters as they are now; those that shaped the training set must not have changed
-        since fit.
+        """The parameters as they are now.
+
+        Those that shaped the training set must not have changed since `fit`.
         """
         if not hasattr(self, "training_set_"):
             from sklearn.exceptions import NotFittedError
@@ -430,12 +528,36 @@ class KNNShapley:
 
 
 def knn_shapley(
-    X: Any, y: Any, X_val: Any = None, y_val: Any = None, n_neighbors: int = 5, **parameters: Any
+    X: Data | None,
+    y: Data | None,
+    X_val: Data | None = None,
+    y_val: Data | None = None,
+    n_neighbors: int = 5,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    **parameters: Any,
 ) -> FloatVector:
-    """Values of all training points as an array: `KNNShapley(...).fit(X, y).value(X_val,
-    y_val).values`.
+    """Values of all training points as an array.
 
-    Further keywords are those of `KNNShapley`; `sample_weight` weighs the validation points.
+    It is short for `KNNShapley(...).fit(X, y).value(X_val, y_val).values`.
+
+    Parameters
+    ----------
+    X, y : array, frame or any input of `KNNShapley.fit`
+        The training set.
+    X_val, y_val : like X and y, optional
+        The validation set. Without it, every training point is in turn the validation point of all
+        the others.
+    n_neighbors : int, default=5
+        The K of the model.
+    sample_weight : array, optional
+        Weights of the validation points, non-negative.
+    **parameters
+        Further parameters of `KNNShapley`.
+
+    Returns
+    -------
+    ndarray of shape (N,)
 
     Examples
     --------
@@ -444,5 +566,5 @@ def knn_shapley(
     >>> nw.knn_shapley(X, y, [[0.2]], ["a"], n_neighbors=1).round(4)
     array([ 0.6667, -0.3333,  0.1667])
     """
-    sample_weight = parameters.pop("sample_weight", None)
-    return KNNShapley(n_neighbors, **parameters).fit(X, y).value(X_val, y_val, sample_weight).values
+    estimator = KNNShapley(n_neighbors, **parameters).fit(X, y)
+    return estimator.value(X_val, y_val, sample_weight).values

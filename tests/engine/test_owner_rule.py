@@ -308,7 +308,7 @@ def test_wrong_owners_are_refused(rng):
     y = rng.integers(0, 2, 20)
     with pytest.raises(ValueError, match="19 entries for 20 rows"):
         nw.KNNShapley(3).fit(X, y).value_owners(np.arange(19), X, y)
-    with pytest.raises(TypeError, match="takes no contributions"):
+    with pytest.raises(TypeError, match="unexpected keyword argument .contributions"):
         nw.KNNShapley(3).fit(X, y).value_owners(np.arange(20), X, y, contributions="all")
     with pytest.raises(ValueError, match="missing"):
         nw.KNNShapley(3).fit(X, y).value_owners(["a", None] * 10, X, y)
@@ -395,7 +395,8 @@ def test_orders_go_by_the_position_in_the_whole_run(rng):
 
     parts = partial_sums(part(0, 64), 0), partial_sums(part(64, 128), 64)
     whole = partial_sums(part(0, 128), 0)
-    np.testing.assert_array_equal(parts[0].merge(parts[1]).finish().total, whole.finish().total)
+    merged = nw.Valuation.from_partial(parts[0].merge(parts[1]))
+    np.testing.assert_array_equal(merged.values, nw.Valuation.from_partial(whole).values)
 
     some = part(0, 128).some(np.array([1, 4, 70]))
     assert [some.position(query) for query in range(3)] == [1, 4, 70]

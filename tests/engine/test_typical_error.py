@@ -54,7 +54,7 @@ def root_mean_square(v, exact):
 )
 @pytest.mark.parametrize("search", ["exact", "searcher"])
 def test_where_all_are_valued_exactly_it_is_the_error(rng, monkeypatch, question, more, search):
-    monkeypatch.setattr(typical_error, "MOST", N_VAL)
+    monkeypatch.setattr(typical_error, "MAX_POINTS", N_VAL)
     monkeypatch.setattr(truncate, "SAMPLE_SIZE", N_VAL)
     X, y = points(rng, N)
     asked = () if question == "itself" else points(rng, N_VAL)
@@ -97,7 +97,7 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
 )
 def test_without_bias_and_with_an_interval_that_covers(monkeypatch, itself, on_fail, share):
     monkeypatch.setattr(truncate, "SAMPLE_SIZE", 80)
-    monkeypatch.setattr(typical_error, "MOST", 64)
+    monkeypatch.setattr(typical_error, "MAX_POINTS", 64)
     rng = np.random.default_rng(3)
     X, y = points(rng, N)
     asked = () if itself else (*points(rng, N_VAL), rng.uniform(0, 2, N_VAL))

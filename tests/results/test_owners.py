@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from collections.abc import Mapping
 from decimal import Decimal
 
 import numpy as np
@@ -279,3 +280,23 @@ def test_a_name_makes_neither_lines_nor_cells():
     assert "\x1b" not in statement
     assert "\x1b" not in repr(made.compare(owners_of({name: 1.0})))
     assert len(repr(made.compare(owners_of({name: 1.0}))).splitlines()) == 2
+
+
+def test_owner_values_are_read_like_a_mapping_and_cannot_be_changed():
+    owners = owners_of({"a": 1.0, "b": 3.0})
+    assert isinstance(owners, Mapping)
+    assert list(owners) == list(owners.keys()) == ["a", "b"]
+    assert [value.total for value in owners.values()] == [1.0, 3.0]
+    assert dict(owners.items()) == dict(owners)
+    assert {**owners} == dict(owners)
+    assert repr(pickle.loads(pickle.dumps(owners))) == repr(owners)
+    assert owners.get("c") is None
+    assert "c" not in owners
+    with pytest.raises(KeyError):
+        owners["c"]
+    for name in ("pop", "popitem", "clear", "update", "setdefault"):
+        assert not hasattr(owners, name)
+    with pytest.raises(TypeError):
+        owners["c"] = owners["a"]
+    with pytest.raises(TypeError):
+        del owners["a"]

@@ -15,7 +15,7 @@ import pytest
 
 import nearworth as nw
 from nearworth._common.files import read_archive, write_archive
-from nearworth.results.sums import CHUNK, Leaf, Origin, check_shapes
+from nearworth.results.sums import CHUNK, Leaf, Origin, SumTree, check_shapes, tree_of
 
 
 def summed(values, weights, spread=True):
@@ -106,12 +106,15 @@ def parts(rng, n_points, spread=True, origin=None, n_train=5):
     values *= np.repeat(10.0 ** rng.integers(-8, 8, n_points // CHUNK + 1), CHUNK)[:n_points, None]
     made = []
     for number, start in enumerate(range(0, n_points, CHUNK)):
-        part = nw.Partial(origin)
-        part.add_leaf(
-            number, summed(values[start : start + CHUNK], weights[start : start + CHUNK], spread)
-        )
-        made.append(part)
+        tree = SumTree()
+        stop = start + CHUNK
+        tree.add_leaf(number, summed(values[start:stop], weights[start:stop], spread))
+        made.append(nw.Partial(origin, tree))
     return made
+
+
+def total_of(part):
+    return tree_of(part).finish()
 
 
 def same(a, b):
@@ -124,7 +127,7 @@ def same(a, b):
 @pytest.mark.parametrize("n_points", [64, 128, 192, 448, 512, 800])
 def test_any_order_and_any_grouping_bit_for_bit(n_points, rng):
     pieces = parts(rng, n_points)
-    expected = pieces[0].merge(pieces[1:]).finish()
+    expected = total_of(pieces[0].merge(pieces[1:]))
     for _ in range(10):
         groups = [
             [pieces[i] for i in group]
@@ -132,16 +135,16 @@ def test_any_order_and_any_grouping_bit_for_bit(n_points, rng):
         ]
         merged = [group[0].merge(group[1:]) for group in groups if group]
         merged = [merged[i] for i in rng.permutation(len(merged))]
-        same(pieces[-1].merge(merged).finish(), expected)
+        same(total_of(pieces[-1].merge(merged)), expected)
 
 
 def test_the_sum_is_right(rng):
     values = rng.normal(size=(700, 5))
     w = rng.uniform(0, 2, 700)
-    partial = nw.Partial()
+    tree = SumTree()
     for number, start in enumerate(range(0, 700, CHUNK)):
-        partial.add_leaf(number, summed(values[start : start + CHUNK], w[start : start + CHUNK]))
-    result = partial.finish()
+        tree.add_leaf(number, summed(values[start : start + CHUNK], w[start : start + CHUNK]))
+    result = tree.finish()
     mean = w @ values / w.sum()
     np.testing.assert_allclose(result.total / result.weight, mean, rtol=1e-12)
     errors = np.sqrt(700 / 699 * (w**2 @ (values - mean) ** 2)) / w.sum()
@@ -149,27 +152,27 @@ def test_the_sum_is_right(rng):
 
 
 def test_work_in_order_keeps_few_nodes(rng):
-    partial = nw.Partial()
+    tree = SumTree()
     leaf = summed(rng.normal(size=(CHUNK, 300)), np.ones(CHUNK), spread=False)
-    empty = len(pickle.dumps(partial))
-    partial.add_leaf(0, leaf)
-    most = empty + 10 * (len(pickle.dumps(partial)) - empty)  # log2(1000) nodes
+    empty = len(pickle.dumps(tree))
+    tree.add_leaf(0, leaf)
+    most = empty + 10 * (len(pickle.dumps(tree)) - empty)  # log2(1000) nodes
     for i in range(1, 1000):
-        partial.add_leaf(i, leaf)
+        tree.add_leaf(i, leaf)
         if i % 111 == 0:
-            assert len(pickle.dumps(partial)) <= most
+            assert len(pickle.dumps(tree)) <= most
 
 
 def test_nothing_is_added_twice(rng):
-    partial = nw.Partial()
+    tree = SumTree()
     for n_points in (CHUNK, 3):
-        number = partial.n_points // CHUNK
+        number = tree.n_points // CHUNK
         leaf = summed(rng.normal(size=(n_points, 3)), np.ones(n_points))
-        partial.add_leaf(number, leaf)
+        tree.add_leaf(number, leaf)
         with pytest.raises(
             ValueError, match=f"points {number * CHUNK} to .* are in more than one part"
         ):
-            partial.add_leaf(number, leaf)
+            tree.add_leaf(number, leaf)
 
 
 @pytest.mark.parametrize("n_points", [1, 64, 65, 500, 1024])
@@ -183,9 +186,9 @@ def test_files_merge_in_any_order_to_the_same_bits(n_points, rng, tmp_path):
     order = [nw.Partial.load(tmp_path / f"{i}.part") for i in rng.permutation(len(pieces))]
     half = len(order) // 2
     merged = order[0].merge(order[1:half]).merge(order[half:]) if half else order[0]
-    same(merged.finish(), expected.finish())
+    same(total_of(merged), total_of(expected))
     merged.save(tmp_path / "all.part")
-    same(nw.Partial.load(tmp_path / "all.part").finish(), expected.finish())
+    same(total_of(nw.Partial.load(tmp_path / "all.part")), total_of(expected))
 
 
 @pytest.mark.parametrize("spread", [False, True])
@@ -193,10 +196,10 @@ def test_files_merge_in_any_order_to_the_same_bits(n_points, rng, tmp_path):
 def test_an_unfinished_leaf_goes_on_from_a_file(cut, spread, rng, tmp_path):
     values = rng.normal(size=(64, 4))
     weights = rng.uniform(0, 2, 64)
-    part = nw.Partial()
-    part.add_leaf(0, summed(values[:cut], weights[:cut], spread))
-    part.save(tmp_path / "a.part")
-    finished, leaf = nw.Partial.load(tmp_path / "a.part").reopened()
+    tree = SumTree()
+    tree.add_leaf(0, summed(values[:cut], weights[:cut], spread))
+    nw.Partial(tree=tree).save(tmp_path / "a.part")
+    finished, leaf = tree_of(nw.Partial.load(tmp_path / "a.part")).without_open_leaf()
     for row, weight in zip(values[cut:], weights[cut:], strict=True):
         leaf.add_values(row, float(weight))
     assert finished.n_points == 0
@@ -254,7 +257,7 @@ def test_damage_is_seen_or_changes_nothing(rng, tmp_path):
         except ValueError as error:
             assert "or it is damaged" in str(error)  # noqa: PT017 - dates in the archive may change
         else:
-            np.testing.assert_array_equal(found.finish().total, part.finish().total)
+            np.testing.assert_array_equal(total_of(found).total, total_of(part).total)
     for size in (0, 1, 40, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
         with pytest.raises(ValueError, match="or it is damaged"):
@@ -292,3 +295,8 @@ def test_files_that_do_not_fit_are_refused(rng, tmp_path):
         write_archive(path, "part", description, {**arrays, name: np.ones(4)})
         with pytest.raises(ValueError, match="has shape"):
             nw.Partial.load(path)
+
+
+def test_a_part_shows_what_its_users_need():
+    public = {name for name in dir(nw.Partial()) if not name.startswith("_")}
+    assert public == {"origin", "ranges", "n_points", "merge", "save", "load"}

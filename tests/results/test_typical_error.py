@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from nearworth.results.typical_error import ENTRIES, TypicalError, estimate_error, sample_sizes
+from nearworth.results.typical_error import MAX_ENTRIES, TypicalError, estimate_error, sample_sizes
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_small_estimate_may_be_negative():
         (10, 1_000, None, (10, 1_000)),
         (9_000, 1_000, None, (256, 1_000)),
         (9_000, 10**5, None, (83, 10**5)),
-        (9_000, 10**7, None, (64, ENTRIES // 64)),
+        (9_000, 10**7, None, (64, MAX_ENTRIES // 64)),
         (9_000, 10**5, 64 * 64 * 500, (64, 500)),
         (9_000, 10**5, 1, (64, 1)),
     ],

@@ -124,6 +124,20 @@ def test_valuations_on_different_validation_sets_add_up(problem, aggregate, rng)
     np.testing.assert_allclose(single.standard_errors, whole.standard_errors, rtol=1e-12)
 
 
+def test_sum_adds_valuations(est, problem):
+    X_val, y_val = problem[2:]
+    parts = [est.value(X_val[s], y_val[s]) for s in (slice(0, 50), slice(50, 90), slice(90, 150))]
+    added = sum(parts)
+    expected = parts[0] + parts[1] + parts[2]
+    np.testing.assert_array_equal(added.values, expected.values)
+    np.testing.assert_array_equal(added.standard_errors, expected.standard_errors)
+    assert added.origin == expected.origin
+    assert sum(parts[:1]) is parts[0]
+    for start in (1, 0.5, "text"):
+        with pytest.raises(TypeError):
+            start + parts[0]
+
+
 def test_what_does_not_belong_together_does_not_add_up(problem):
     X, y, X_val, y_val = problem
     a = nw.KNNShapley(4).fit(X, y).value(X_val, y_val)
@@ -310,6 +324,24 @@ def test_repr_says_what_matters(est, problem):
     assert "classification, soft utility, shapley, K = 4" in text
     assert "exact" in text
     assert "each other (leave-one-out)" in repr(est.value())
+
+
+def test_repr_names_the_parameters_that_define_the_votes(problem):
+    X, y, X_val, y_val = problem
+    plain = repr(nw.KNNShapley(4).fit(X, y).value(X_val, y_val))
+    assert "radius" not in plain
+    assert "weights" not in plain
+    with_radius = nw.KNNShapley(4, radius=0.5).fit(X, y).value(X_val, y_val)
+    assert "shapley, radius = 0.5, euclidean" in repr(with_radius)
+    assert "K = " not in repr(with_radius)
+    by_distance = nw.KNNShapley(4, utility="original", weights="distance").fit(X, y)
+    assert "shapley, K = 4, weights = distance, euclidean" in repr(by_distance.value(X_val, y_val))
+
+    def halved(distances):
+        return np.full(len(distances), 0.5)
+
+    by_function = nw.KNNShapley(4, utility="original", weights=halved).fit(X, y)
+    assert "halved" in repr(by_function.value(X_val, y_val))
 
 
 def test_sum_by(est, problem):

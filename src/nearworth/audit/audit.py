@@ -376,7 +376,7 @@ def _predictor(estimator: KNNShapley, groups: IntVector | None) -> Predict | Non
         training.features.data,
         1 if training.classes is None else len(training.classes.labels),
     )
-    keywords = {
+    keywords: dict[str, Any] = {
         "task": estimator.task,
         "n_jobs": estimator.n_jobs,
         "progress": estimator.progress,

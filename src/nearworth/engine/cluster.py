@@ -34,7 +34,7 @@ from nearworth.engine.rules import Rule
 from nearworth.engine.run import Request, Span, run_steps
 from nearworth.inputs.features import Features, fingerprint, is_sparse
 from nearworth.inputs.file_rows import FileRows
-from nearworth.results.sums import Partial, describe
+from nearworth.results.sums import Partial, describe, tree_of
 
 # A span is cut into about so many shards for each worker, or a few more.
 SHARDS_PER_WORKER = 8
@@ -206,7 +206,7 @@ def run_on(
             for future in wait(submitted, return_when=FIRST_COMPLETED).done:
                 finished = submitted.pop(future)
                 try:
-                    summed.absorb(future.result())
+                    tree_of(summed).absorb(tree_of(future.result()))
                 except Exception as error:
                     raise RuntimeError(
                         f"A worker failed on {finished}: {type(error).__name__}: {error}"

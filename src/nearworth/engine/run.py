@@ -24,7 +24,7 @@ from nearworth.engine.checkpoint import PROGRESS
 from nearworth.engine.interruption import has_quick_leaves
 from nearworth.engine.problem import Problem
 from nearworth.neighbors.searchers import MISSING, Neighbours
-from nearworth.results.sums import CHUNK, Leaf, Partial
+from nearworth.results.sums import CHUNK, Leaf, Partial, tree_of
 
 # A run that ends sooner shows no progress bar.
 SECONDS_BEFORE_BAR = 2.0
@@ -288,7 +288,7 @@ def run_steps(
             if isinstance(message, int):
                 yield message
             else:
-                partial.add_leaf(message.number, message.leaf)
+                tree_of(partial).add_leaf(message.number, message.leaf)
                 yield 0
 
 

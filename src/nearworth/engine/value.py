@@ -30,7 +30,16 @@ from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, condition
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.searchers import Neighbours, Searcher
-from nearworth.results.sums import SELF, Leaf, Moments, Origin, Partial, ValidationSet, describe
+from nearworth.results.sums import (
+    SELF,
+    Leaf,
+    Moments,
+    Origin,
+    Partial,
+    ValidationSet,
+    describe,
+    tree_of,
+)
 from nearworth.results.typical_error import TypicalError, estimate_error, sample_sizes
 from nearworth.results.valuation import Valuation
 
@@ -356,7 +365,7 @@ class _ValuationRun:
         `search` and `excess` (see Request) are given if a searcher found the candidates.
         """
         problem = self.problem
-        moments = summed.finish()
+        moments = tree_of(summed).finish()
         if search is not None:
             assert moments.ends is not None
             assert excess is not None
@@ -394,7 +403,7 @@ class _ValuationRun:
         with self._kept_sums(beginning.summed) as (summed, on_leaf):
             # What the searcher failed on belongs to the sums, so that a resumed run knows it.
             if self.source is not None:
-                summed.attach({"failed": self.source.failed, "excess": request.excess})
+                tree_of(summed).attach({"failed": self.source.failed, "excess": request.excess})
             span = Span.of(n_val, summed, beginning.offset, beginning.opened)
             if span.leaves:
                 self._run(request, summed, span, on_leaf)
@@ -471,7 +480,7 @@ class _ValuationRun:
         """The sums of groups of training points with their spread, by a second run."""
         evaluators = evaluators_of(self.method, self.problem, self.plan, self.source)
         request = Request(spread=True, groups=groups)
-        return run(self.problem, self.plan.threads, request, evaluators).finish()
+        return tree_of(run(self.problem, self.plan.threads, request, evaluators)).finish()
 
     def _beginning(self) -> _Beginning:
         """Where the run begins: with nothing, or where the one to continue has ended."""
@@ -499,9 +508,8 @@ class _ValuationRun:
             raise ValueError(
                 "continue_from already holds this validation set; its points would count twice."
             )
-        summed, opened = partial.reopened()
-        summed.origin = merged_origin
-        return _Beginning(summed, opened, offset)
+        closed, opened = tree_of(partial).without_open_leaf()
+        return _Beginning(Partial(merged_origin, closed), opened, offset)
 
     def _origin(self, offset: int) -> Origin:
         """Which data and parameters the sums belong to, after `offset` earlier queries."""

@@ -1,15 +1,16 @@
-"""What a run gives: sums over validation points, and what is made of them.
+"""What a run returns: sums over validation points, and what is made of them.
 
-sums.py       Leaf, Moments: sums over a few validation points, and over sets of them;
-              Partial: these along a fixed binary tree; merged, saved, loaded
-              Origin: which data and parameters sums belong to, and whether two may be added
-typical_error.py  TypicalError: the root mean square error of approximate values, estimated from a
-sample valuation.py  Valuation: values, standard errors, certified intervals
-(uses all the others) detection.py  rules that turn values into suspects owners.py     totals by
-owner plots.py      pictures for notebooks: the one place that knows matplotlib
+sums.py           Leaf, Moments: sums over a few validation points, and over sets of them
+                  SumTree: these along a fixed binary tree
+                  Origin: which data and parameters sums belong to
+                  Partial: a tree and its origin, merged, saved and loaded
+typical_error.py  TypicalError: the root mean square error of approximate values
+valuation.py      Valuation: values, standard errors, certified intervals
+detection.py      rules that turn values into suspects
+owners.py         totals by owner, payments, statements
+plots.py          pictures for notebooks; no other module imports matplotlib
 
-    engine.run ----> Leaf ----> Moments ----> Partial ----> Valuation ----> Detection, OwnerValues,
-    plots
-                                                 |              |
-                                                 +---- Origin --+
+engine.run ---> Leaf ---> Moments ---> SumTree ---> Partial ---> Valuation
+                                                                     |
+                                                     Detection, OwnerValues, plots
 """

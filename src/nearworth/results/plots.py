@@ -1,51 +1,55 @@
-"""Pictures for notebooks and slides: the one place that knows matplotlib."""
+"""Pictures for notebooks and slides. No other module imports matplotlib."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearworth._common.types import FloatVector
+from nearworth._common.types import BoolVector, FloatVector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 DARK = "0.15"
-GOOD, BAD = (
-    "#8ecae6",
-    "#c1440e",
-)  # light and dark for every kind of eye; hatches too, for black-and-white printers
+# A light and a dark color, which differ for people with any color vision. Hatches make the bars
+# differ in black and white too.
+GOOD = "#8ecae6"
+BAD = "#c1440e"
 
 
-def _make_axes(ax: Any, x: str, y: str) -> Any:
-    """The axes given, or those of a new figure, with their labels and without a frame."""
+def _labeled_axes(ax: Axes | None, x_label: str, y_label: str) -> Axes:
+    """The axes, or those of a new figure for None, with labels and without a frame."""
     if ax is None:
         try:
             from matplotlib import pyplot
         except ImportError as error:
             raise ImportError("Plots need matplotlib: pip install 'nearworth[plot]'.") from error
-        ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
-    ax.set_xlabel(x, size=12)
-    ax.set_ylabel(y, size=12)
+        _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+    ax.set_xlabel(x_label, size=12)
+    ax.set_ylabel(y_label, size=12)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def plot_values(values: FloatVector, what: str, ax: Any = None, bins: int = 50) -> Any:
-    """Histogram of values: hatched where rows hurt (below zero), plain where they help."""
-    ax = _make_axes(ax, what, "training rows")
-    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+def plot_values(values: FloatVector, label: str, ax: Axes | None = None, bins: int = 50) -> Axes:
+    """Histogram of values, hatched below zero, with `label` on the axis of values."""
+    ax = _labeled_axes(ax, label, "training rows")
+    low = min(float(values.min()), 0.0)
+    high = max(float(values.max()), 0.0)
     width = (high - low) / bins or 1.0
-    edges = width * np.arange(
-        np.floor(low / width), np.ceil(high / width) + 1.5
-    )  # one at zero: no bar mixes two signs
+    # One edge is at zero, so that no bar has values of both signs.
+    edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1.5)
     _histogram(ax, values, edges, 0.0, ("below zero", "zero or above"))
     return ax
 
 
-def plot_audit(quality: FloatVector, limit: float, ax: Any = None, bins: int = 40) -> Any:
-    """Histogram of the probability that a label is right: hatched below the limit. The counts are
-    logarithmic.
+def plot_audit(quality: FloatVector, limit: float, ax: Axes | None = None, bins: int = 40) -> Axes:
+    """Histogram of the probability that a label is right, hatched below the limit.
+
+    The counts are logarithmic.
     """
-    ax = _make_axes(ax, "probability that the given label is right", "rows (logarithmic)")
+    ax = _labeled_axes(ax, "probability that the given label is right", "rows (logarithmic)")
     edges = np.linspace(0.0, 1.0, 2 * max(1, bins // 2) + 1)
     _histogram(ax, quality, edges, limit, ("more likely wrong", "more likely right"))
     ax.set(yscale="log", xlim=(0, 1))
@@ -53,16 +57,37 @@ def plot_audit(quality: FloatVector, limit: float, ax: Any = None, bins: int = 4
 
 
 def _histogram(
-    ax: Any, values: FloatVector, edges: FloatVector, limit: float, names: tuple[str, str]
+    ax: Axes, values: FloatVector, edges: FloatVector, limit: float, names: tuple[str, str]
 ) -> None:
-    """Bars hatched below the limit and plain above it, with the number of rows on either side."""
-    sides = (
-        (values < limit, {"facecolor": BAD, "hatch": "////"}),
-        (values >= limit, {"facecolor": GOOD}),
-    )
-    for name, (side, style) in zip(names, sides, strict=True):
-        if count := int(side.sum()):
-            label = f"{name}: {count:,} row{'s' * (count != 1)}"
-            ax.hist(values[side], bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
+    """Bars hatched below the limit and plain above it.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+    values : array of shape (N,)
+    edges : array of shape (bars + 1,)
+    limit : float
+    names : (str, str)
+        What values below the limit are called in the legend, and those from it on.
+    """
+    _bars(ax, values, values < limit, edges, names[0], {"facecolor": BAD, "hatch": "////"})
+    _bars(ax, values, values >= limit, edges, names[1], {"facecolor": GOOD})
     ax.axvline(limit, color=DARK, linewidth=1.2)
     ax.legend(frameon=False)
+
+
+def _bars(
+    ax: Axes,
+    values: FloatVector,
+    mask: BoolVector,
+    edges: FloatVector,
+    name: str,
+    style: dict[str, Any],
+) -> None:
+    """Bars of the values in the mask, and how many they are. Nothing without such values."""
+    count = int(mask.sum())
+    if not count:
+        return
+    rows = "row" if count == 1 else "rows"
+    label = f"{name}: {count:,} {rows}"
+    ax.hist(values[mask], bins=edges.tolist(), label=label, edgecolor=DARK, linewidth=0.6, **style)
