@@ -51,6 +51,7 @@ class CommandLine(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         warnings.showwarning = lambda message, *_, **__: _print_line(f"warning: {message}")
+        options.progress.restart()
         try:
             code = super().main(*args, **kwargs | {"standalone_mode": False})
         except BaseException as error:

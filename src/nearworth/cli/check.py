@@ -21,9 +21,10 @@ import numpy as np
 
 import nearworth as nw
 from nearworth._common.text import lines, one_line
+from nearworth.cli.arguments import CheckOptions
 from nearworth.cli.data import Data, prepare
 from nearworth.cli.decisions import row_keys
-from nearworth.cli.options import pop_model, print_message
+from nearworth.cli.options import print_message
 from nearworth.tables import InputError, number_of
 from nearworth.tables.write import locked, write_bytes
 
@@ -43,12 +44,16 @@ class New(NamedTuple):
     message: str
 
 
-def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **given: Any) -> None:
-    limits = {kind: given.pop(f"max_new_{kind}s") for kind in ("suspect", "duplicate", "leak")} | {
-        "label": 0
+def check(options: CheckOptions) -> None:
+    limits = {
+        "suspect": options.max_new_suspects,
+        "duplicate": options.max_new_duplicates,
+        "leak": options.max_new_leaks,
+        "label": 0,
     }
-    model, path = pop_model(given), Path(baseline)
-    data, (known, labels) = prepare(**given), _read(path)
+    model, path = options.data.model.keywords(), Path(options.baseline)
+    update, form, max_fdr = options.update, options.form, options.max_fdr
+    data, (known, labels) = prepare(options.data, groups=options.groups), _read(path)
     keys, first = (
         _keys(data),
         zip(data.y[::-1].tolist(), data.rows.numbers[::-1].tolist(), strict=True),
@@ -69,7 +74,7 @@ def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **gi
         for k, limit in limits.items()
         if not update and sum(new.kind == k for new in found) > limit
     ]
-    click.echo(lines(FORMS[form](found, Path(given["train"]).as_posix(), bool(over))))
+    click.echo(lines(FORMS[form](found, Path(options.data.table.train).as_posix(), bool(over))))
     if update:
         _accept(path, found, sorted(own), dict(zip(data.rows.numbers.tolist(), keys, strict=True)))
         print_message(f"{one_line(path)} knows {len(keys):,} rows now: commit it.")

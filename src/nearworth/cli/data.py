@@ -20,6 +20,7 @@ import numpy as np
 import nearworth as nw
 from nearworth._common.text import one_line
 from nearworth._common.types import IntVector, Task
+from nearworth.cli.arguments import DataOptions, TableOptions
 from nearworth.cli.options import print_message
 from nearworth.inputs.features import check_features
 from nearworth.report.content import Rows
@@ -38,7 +39,7 @@ OF_VALUES = (
     "upper",
 )  # columns of what is written
 OF_SUSPECTS = ("given", "suggested", "quality", "why", "status")
-MOST_LINES = 40  # about labels, columns and their treatment
+MAX_LINES = 40  # about labels, columns and their treatment
 LONG_RUN = 6  # this many neighbouring columns with the same treatment become one line
 MOST_NAMES = 12  # of columns in messages
 LIKELY_TARGETS = ("label", "labels", "target", "class", "category", "y")  # in lower case
@@ -72,17 +73,22 @@ class Data:
         )
 
 
-def prepare(dry_run: bool, **given: Any) -> Data:
-    """Load the data and say what becomes of each column; a dry run ends here."""
-    data = load(**given)
-    notes, compared = data.rows.notes, number_of("number", data.X.shape[1])
-    more = [f"and {len(notes) - MOST_LINES:,} lines more"] if len(notes) > MOST_LINES else []
-    print_message(
-        "\n  ".join(
-            [f"{len(data.y):,} rows; each is compared by {compared}:", *notes[:MOST_LINES], *more]
-        )
-    )
-    if dry_run:
+def prepare(
+    options: DataOptions,
+    *,
+    groups: str | None = None,
+    image_column: str | None = None,
+    has_pixels: bool = False,
+) -> Data:
+    """Load the data and print what becomes of each column. A dry run ends here."""
+    data = load(options.table, groups, image_column, has_pixels)
+    notes = data.rows.notes
+    compared = number_of("number", data.X.shape[1])
+    lines = [f"{len(data.y):,} rows; each is compared by {compared}:", *notes[:MAX_LINES]]
+    if len(notes) > MAX_LINES:
+        lines.append(f"and {len(notes) - MAX_LINES:,} lines more")
+    print_message("\n  ".join(lines))
+    if options.dry_run:
         print_message("Dry run: nothing was computed or written.")
         raise click.exceptions.Exit(0)
     return data
@@ -107,22 +113,20 @@ def collapsed(columns: list[str]) -> list[str]:
 
 
 def load(
-    train: str,
-    validation: str | None = None,
-    *,
-    target: str | None,
-    task: Task | None,
-    exact_labels: bool,
-    strict: bool,
+    options: TableOptions,
     groups: str | None = None,
-    **given: Any,
+    image_column: str | None = None,
+    has_pixels: bool = False,
 ) -> Data:
     """Read, check and prepare the files; `given` are the options about columns."""
-    naming = (
-        given.get("id_column"),
-        given.get("image_column"),
-        groups,
-    )  # their cells are no numbers
+    train, validation, target = options.train, options.validation, options.target
+    task, exact_labels, strict = options.task, options.exact_labels, options.strict
+    given = {
+        name: getattr(options, name)
+        for name in ("id_column", "ignore", "features", "max_categories", "na_values")
+    }
+    given |= {"image_column": image_column, "pixels": has_pixels}
+    naming = (options.id_column, image_column, groups)  # their cells are no numbers
     source = read(train, identifiers=naming)
     other = None if validation is None else read(validation, identifiers=naming)
     if other is not None and other.is_table != source.is_table:

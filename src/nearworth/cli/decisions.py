@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from nearworth._common.digits import spelled
 from nearworth._common.text import one_line
 from nearworth._common.types import BoolVector, IntVector
+from nearworth.cli.arguments import ApplyOptions
 from nearworth.cli.options import print_message
 from nearworth.tables import InputError, listed, number_of
 from nearworth.tables.labels import folded
@@ -67,6 +68,7 @@ FIELDS = (
     "at",
 )  # of a decision that is kept; where the row was then
 KEY_LENGTH = 16
+MAX_PAIRS = 20  # pairs of a label and its correction that a message lists
 STRANGE = 0.05  # share of the answers of a review that may be on rows which are not drawn here
 RIGHT_FILE = "Is it the file that the page was made from?"
 TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are
@@ -157,62 +159,93 @@ def _decision(
     return Decision(int(known.pop("row")), **known)
 
 
-def apply(
-    *, decisions: str, train: str, output: str, target: str | None, force: bool, keep: bool = False
-) -> None:
-    given, written = suffix_of(Path(train)), Path(output).suffix.lower()
-    check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
-    made, named = read_decisions(decisions, (*DECISIONS, "right", "wrong"))
-    made = {row: _carried_out(decision) for row, decision in made.items()}
-    source = read(train, identifiers={decision.id_column for decision in made.values()})
-    target = target or named
+def apply(options: ApplyOptions) -> None:
+    output = options.write.output
+    train_suffix = suffix_of(Path(options.train))
+    formats = (".npz",) if train_suffix == ".npz" else FORMATS
+    check_output(output, options.write.force, formats, (options.decisions,))
+
+    exported, exported_target = read_decisions(options.decisions, (*DECISIONS, "right", "wrong"))
+    decisions = {row: _as_decision(decision) for row, decision in exported.items()}
+    id_columns = {decision.id_column for decision in decisions.values()}
+    source = read(options.train, identifiers=id_columns)
+    target = options.target or exported_target
     labels = _labels(source, target)
-    _check_rows(source, made, labels)
-    new = {row: decision.label for row, decision in made.items() if decision.decision == "relabel"}
-    removed = {row for row, decision in made.items() if decision.decision == "remove"}
+    _check_rows(source, decisions, labels)
+
+    new_labels = _new_labels(decisions)
+    removed = _removed(decisions)
     if len(removed) == len(labels):
-        raise InputError(f"{decisions}: every row is to be removed; nothing would be left.")
-    if TEXT.get(given) == written:
-        _write_text(source, target, new | dict.fromkeys(removed), output)
+        raise InputError(f"{options.decisions}: every row is to be removed; nothing would be left.")
+    if TEXT.get(train_suffix) == Path(output).suffix.lower():
+        _write_text(source, target, new_labels | dict.fromkeys(removed), output)
     else:
-        _write_typed(source, target, _relabelled(source, new, labels), removed, output)
-    kinds = Counter(decision.decision for decision in made.values())
-    changes = Counter((made[row].given, label) for row, label in new.items())
-    which = "".join(
-        f"\n  {one_line(a)} -> {one_line(b)}: {count:,}"
-        for (a, b), count in changes.most_common(20)
-    )
-    gone = f", {number_of('row', len(removed), 'removed')}" if removed else ""
-    rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
+        relabelled = _relabelled(source, new_labels, labels)
+        _write_typed(source, target, relabelled, removed, output)
+
+    print_message(f"{_changes(decisions)}; the data are in {one_line(output)}{_pairs(decisions)}")
+    _print_wrong_without_label(decisions, options, target)
+    if options.keep:
+        _keep(source, target, decisions, output)
+
+
+def _new_labels(decisions: Decisions) -> dict[int, str]:
+    """The label of each row whose label changes."""
+    return {row: made.label for row, made in decisions.items() if made.decision == "relabel"}
+
+
+def _removed(decisions: Decisions) -> set[int]:
+    """Rows to remove."""
+    return {row for row, made in decisions.items() if made.decision == "remove"}
+
+
+def _changes(decisions: Decisions) -> str:
+    """How many labels are changed, rows removed, and so on."""
+    kinds = Counter(decision.decision for decision in decisions.values())
+    counts = [number_of("label", kinds["relabel"], "changed")]
+    if kinds["remove"]:
+        counts.append(number_of("row", kinds["remove"], "removed"))
+    counts += [f"{kinds['confirm']:,} confirmed", f"{kinds['skip']:,} skipped"]
+    return ", ".join(counts)
+
+
+def _pairs(decisions: Decisions) -> str:
+    """The commonest changes of labels, one on each line, from one label to another."""
+    pairs = Counter((decisions[row].given, label) for row, label in _new_labels(decisions).items())
+    lines = [
+        f"\n  {one_line(given)} -> {one_line(label)}: {count:,}"
+        for (given, label), count in pairs.most_common(MAX_PAIRS)
+    ]
+    return "".join(lines)
+
+
+def _print_wrong_without_label(decisions: Decisions, options: ApplyOptions, target: str) -> None:
+    """Say how to choose the labels of rows judged wrong, if some have none yet."""
+    n_wrong = sum(decision.decision == "wrong" for decision in decisions.values())
+    if not n_wrong:
+        return
+    is_review = any(decision.asked for decision in decisions.values())
+    review = ["--review", options.decisions] if is_review else []
+    arguments = ["report", options.train, "--target", target, *review, "-o", "labels.html"]
+    report = one_line(shlex.join(["nearworth", *arguments]))
     print_message(
-        f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in"
-        f" {one_line(output)}{which}"
+        f"{n_wrong:,} judged wrong have no label yet and stay as they are. To choose one: {report}"
     )
-    if kinds["wrong"]:
-        review = (
-            ["--review", decisions] if any(decision.asked for decision in made.values()) else []
-        )
-        again = ["nearworth", "report", train, "--target", target, *review, "-o", "labels.html"]
-        to_choose = f"To choose one: {one_line(shlex.join(again))}"
-        print_message(
-            f"{kinds['wrong']:,} judged wrong have no label yet and stay as they are. {to_choose}"
-        )
-    if keep:
-        _keep(source, target, made, output)
 
 
-def _carried_out(one: Decision) -> Decision:
-    """The answer of a review as the decision that it is: a wrong label is changed if the right one
-    is known.
+def _as_decision(answer: Decision) -> Decision:
+    """The answer of a review as a decision; a decision as it is.
+
+    A label that is wrong is changed if the right one is known, and else stays "wrong".
     """
-    meant = {"right": "confirm", "wrong": "relabel" if one.label else "wrong"}.get(
-        one.decision, one.decision
-    )
-    return (
-        one._replace(decision=meant, label=one.label or one.given)
-        if one.decision in ANSWERS
-        else one
-    )
+    if answer.decision not in ANSWERS:
+        return answer
+    decision = answer.decision
+    if decision == "right":
+        decision = "confirm"
+    elif decision == "wrong" and answer.label:
+        decision = "relabel"
+    return answer._replace(decision=decision, label=answer.label or answer.given)
 
 
 def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
