@@ -123,8 +123,8 @@ def report_cost(folder: Path) -> None:
     sys.path.insert(0, str(ROOT / "tests"))
     from selenium import webdriver
 
-    from nearworth.report.content import Rows
     from nearworth.report.page import render_report
+    from nearworth.tables.dataset import Dataset
     from report_pages import made_up
 
     rng = np.random.default_rng(0)
@@ -133,7 +133,8 @@ def report_cost(folder: Path) -> None:
     ids = np.array([f"row number {i}" for i in range(REPORT_ROWS)], dtype=object)
     began = time.process_time()
     page = render_report(
-        audit, Rows(rng.normal(size=(REPORT_ROWS, 20)), "label", id_name="id", ids=ids, cells=cells)
+        audit,
+        Dataset(rng.normal(size=(REPORT_ROWS, 20)), "label", id_name="id", ids=ids, cells=cells),
     ).encode()
     made = time.process_time() - began
     (folder / "report.html").write_bytes(page)

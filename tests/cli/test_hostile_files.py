@@ -105,7 +105,7 @@ def test_the_end_of_a_file_is_no_interruption(command, monkeypatch):
     def ends(*_, **__):
         raise EOFError("No data left in file")
 
-    monkeypatch.setattr("nearworth.cli.value.load", ends)
+    monkeypatch.setattr("nearworth.cli.value.load_files", ends)
     table()
     code, _, err = command("plan", "t.csv", "-t", "label")
     assert (code, one_line(err)) == (2, "nearworth: a file is cut short: No data left in file")

@@ -61,9 +61,9 @@ def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):  # noqa: F811
     X = rng.normal(size=(200, 6))
     X[3], X[7] = X[2], 40.0
     scan = nw.scan(X, (X[:, 0] > 0).astype(int))
-    from nearworth.report.content import Rows
+    from nearworth.tables.dataset import Dataset
 
-    page = Page(browser, tmp_path, render_report(scan.labels, Rows(X), {}, scan.findings()))
+    page = Page(browser, tmp_path, render_report(scan.labels, Dataset(X), {}, scan.findings()))
     assert len(page.all("[role=tab]")) > 4
     assert problems(page) == []
 
@@ -73,10 +73,10 @@ def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):  # noqa: F811
 def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):  # noqa: F811
     from axe_core_python.selenium import Axe
 
-    from nearworth.report.content import Rows
+    from nearworth.tables.dataset import Dataset
 
     data, audit = digits
-    rows = Rows(X=data.X, target="digit", image_shape=(8, 8))
+    rows = Dataset(X=data.X, target="digit", image_shape=(8, 8))
     page = Page(
         browser, tmp_path, render_review(audit, rows, audit.review_sample(9), 0, blind=blind)
     )
@@ -88,9 +88,9 @@ def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):  # noq
 
 
 def test_two_fingers_zoom_the_map(show, rng):  # noqa: F811
-    from nearworth.report.content import Rows
+    from nearworth.tables.dataset import Dataset
 
-    page = show(made_up(rng, 200, 30, ["a", "b"]), Rows(rng.normal(size=(200, 3))))
+    page = show(made_up(rng, 200, 30, ["a", "b"]), Dataset(rng.normal(size=(200, 3))))
     page.click("#tab-map")
     canvas = page.one(".mapbox canvas")
     drawn = lambda: page.browser.execute_script("return arguments[0].toDataURL()", canvas)  # noqa: E731

@@ -12,8 +12,8 @@ import pytest
 
 import nearworth as nw
 from nearworth.datasets import noisy_digits
-from nearworth.report.content import Rows
 from nearworth.report.page import render_report, render_review
+from nearworth.tables.dataset import Dataset
 from report.test_page import (
     HOSTILE,
     browser,  # noqa: F401  (a fixture)
@@ -26,7 +26,7 @@ from report_pages import embedded, made_up
 
 def page_of(audit, rng, drawn, **options):
     text = np.array([HOSTILE[i % len(HOSTILE)] for i in range(len(audit))], dtype=object)
-    rows = Rows(
+    rows = Dataset(
         rng.normal(size=(len(audit), 3)),
         HOSTILE[1],
         id_name=HOSTILE[3],
@@ -143,7 +143,7 @@ def sheet(page):
 
 def test_both_pages_have_one_style_and_one_script(browser, tmp_path, rng):  # noqa: F811
     audit = made_up(rng, 200, 20, ["a", "b"])
-    rows = Rows(rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200)})
+    rows = Dataset(rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200)})
     pages = [render_report(audit, rows), render_review(audit, rows, np.arange(9), 0)]
     assert sheet(pages[0]) == sheet(pages[1])
     assert pages[0].rpartition("<script>")[2] == pages[1].rpartition("<script>")[2]
@@ -164,7 +164,7 @@ def digits():
     data = noisy_digits()
     audit = nw.audit_labels(data.X, data.y, 10)
     drawn = audit.review_sample(20)
-    return audit, drawn, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv")
+    return audit, drawn, Dataset(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv")
 
 
 def test_keys_mean_the_same_as_on_the_report(browser, tmp_path, digits):  # noqa: F811

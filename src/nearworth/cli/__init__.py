@@ -1,16 +1,20 @@
 """The command line.
 
-    main (this file)  runs a command; an error becomes one line on standard error and an exit code
-      commands.py     every command with its options and help text, nothing else: `--help` loads no
-      numpy
-        options.py    options that several commands share, progress, messages unless --quiet
-      value.py        value (here or on a Dask cluster), owners, retrieval, plan, merge detect.py
-      detect, report, review, scan, and demo, which is detect, report and value on the digits
-      check.py        check, the gate decisions.py    apply; decisions as exported, answers of
-      reviews, and what is kept so as not to ask again bench.py        bench speed
+    main (this file)   runs a command; an error becomes one line on standard error and an exit code
+      commands.py      every command with its options and help text, nothing else: `--help` loads no
+                       numpy
+        options.py     options that several commands share, progress, messages unless --quiet
+      arguments.py     the options of each command as typed objects, made when a command runs
+      value.py         value (here or on a Dask cluster), owners, retrieval, plan, merge
+      detect.py        detect, report, review, scan, and demo, which is detect, report and value on
+                       the digits
+      check.py         check, the gate
+      decisions.py     apply; decisions as exported, answers of reviews, and what is kept so as not
+                       to ask again
+      bench.py         bench speed
 
-    All that read the user's data do so with data.py (files to arrays; labels are in
-    tables/labels.py).
+All that read the user's data do so with data.py (a dataset by tables/load.py, and the message about
+its columns).
 
 Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 3 check found something new, 130
 interrupted.

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 
 import click
 
-from nearworth._common.types import Task
+from nearworth.tables.load import TableOptions
 
 Semivalue = Literal["shapley", "banzhaf", "loo", "composite"]
 T = TypeVar("T")
@@ -32,28 +32,6 @@ def _take(options_class: type[T], remaining: dict[str, Any]) -> T:
         is_group = isinstance(field_type, type) and is_dataclass(field_type)
         values[name] = _take(field_type, remaining) if is_group else remaining.pop(name)
     return options_class(**values)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """The files, and what their columns are and how they are prepared."""
-
-    train: str
-    validation: str | None
-    target: str | None
-    task: Task | None
-    id_column: str | None
-    ignore: tuple[str, ...]
-    features: tuple[str, ...]
-    na_values: tuple[str, ...]
-    max_categories: int
-    exact_labels: bool
-    strict: bool
-
-    @property
-    def inputs(self) -> tuple[str | None, ...]:
-        """Files that no output may replace."""
-        return self.train, self.validation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +84,7 @@ class AuditOptions:
     @property
     def inputs(self) -> tuple[str | None, ...]:
         """Files that no output may replace."""
-        return *self.data.table.inputs, *self.review
+        return *self.data.table.files, *self.review
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,9 @@ import re
 import shlex
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,7 +46,7 @@ from nearworth.tables.write import (
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
-    from nearworth.cli.data import Data
+    from nearworth.tables.dataset import Dataset
 
 DECISIONS, REQUIRED = (
     ("confirm", "relabel", "remove", "skip"),
@@ -68,8 +67,10 @@ FIELDS = (
     "at",
 )  # of a decision that is kept; where the row was then
 KEY_LENGTH = 16
-MAX_PAIRS = 20  # pairs of a label and its correction that a message lists
-STRANGE = 0.05  # share of the answers of a review that may be on rows which are not drawn here
+# Pairs of a label and its correction that a message lists.
+MAX_PAIRS = 20
+# Share of the answers of a review that may be about rows which are not drawn here.
+MAX_STRANGER_SHARE = 0.05
 RIGHT_FILE = "Is it the file that the page was made from?"
 TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are
 MOMENTS = (pa.timestamp("s"), pa.timestamp("us"), pa.time32("s"))
@@ -433,56 +434,90 @@ def _as_reported(labels: list[Any]) -> list[Any]:
     return list(read.to_pylist()) if kind_of(read) == "number" else labels
 
 
-def answered(data: Data, audit: LabelAudit, reviews: tuple[str, ...]) -> tuple[Data, LabelAudit]:
-    """The data with what reviews settle, and the audit with their answers, one after the other,
-    each drawn anew.
+@dataclass(frozen=True)
+class ReviewedAudit:
+    """An audit with the answers of reviews.
+
+    Attributes
+    ----------
+    audit : LabelAudit
+    corrected : list of int
+        Audited rows that a review named another label for. They need not be shown again.
+    n_reviewed : int
+        Audited rows that were reviewed, in all reviews together.
     """
-    corrected, n_reviewed = list[int](), 0
-    position = {
-        number: index for index, number in enumerate(data.rows.numbers.tolist())
-    }  # among the rows audited
-    for path in reviews:
-        made, _ = read_decisions(path, ANSWERS, REVIEWED)
-        for row, judged in made.items():
-            known = int(judged.of_rows) == data.rows.of_rows and row in position
-            if not known or not same_label(data.y[position[row]], judged.given):
-                was = (
-                    f"row {row} was {judged.given!r} among {judged.of_rows} rows when it was judged"
-                )
-                raise InputError(
-                    f"{path}: {was}. {RIGHT_FILE} A cleaned copy needs a review of its own."
-                )
-        wrong = {
-            position[row]: one.decision == "wrong"
-            for row, one in made.items()
-            if one.decision != "skip"
+
+    audit: LabelAudit
+    corrected: list[int]
+    n_reviewed: int
+
+
+def add_reviews(dataset: Dataset, audit: LabelAudit, paths: tuple[str, ...]) -> ReviewedAudit:
+    """Give the answers of reviews to an audit, one file after the other.
+
+    Each review was drawn by the audit with the answers of those before it.
+    """
+    corrected: list[int] = []
+    n_reviewed = 0
+    audited_row = {row: index for index, row in enumerate(dataset.labeled_rows.tolist())}
+    for path in paths:
+        answers, _ = read_decisions(path, ANSWERS, REVIEWED)
+        _check_answers(path, answers, dataset, audited_row)
+        is_wrong = {
+            audited_row[row]: answer.decision == "wrong"
+            for row, answer in answers.items()
+            if answer.decision != "skip"
         }
-        if not wrong:
+        if not is_wrong:
             raise InputError(f"{path}: holds no judged row.")
-        number, seed = next((int(one.asked), int(one.seed)) for one in made.values())
-        strange = sorted(wrong.keys() - {*audit.review_sample(number, random_state=seed).tolist()})
-        if len(strange) > STRANGE * len(wrong):
-            problem = f"row {strange[0]} is not among the {number:,} rows of this review"
-            needed = (
-                "Give the options and, in their order, the earlier reviews that its page was made"
-                " with."
+        first_answer = next(iter(answers.values()))
+        is_wrong = _without_strangers(path, is_wrong, first_answer, audit)
+        audit = audit.reviewed(np.array([*is_wrong]), np.array([*is_wrong.values()]))
+        n_reviewed += len(is_wrong)
+        corrected += [
+            audited_row[row]
+            for row, answer in answers.items()
+            if is_wrong.get(audited_row[row])
+            and answer.label
+            and not same_label(answer.given, answer.label)
+        ]
+    return ReviewedAudit(audit, corrected, n_reviewed)
+
+
+def _check_answers(
+    path: str, answers: Decisions, dataset: Dataset, audited_row: dict[int, int]
+) -> None:
+    """Refuse answers about rows of another file, or about labels that have changed since."""
+    for row, answer in answers.items():
+        is_here = int(answer.of_rows) == dataset.n_rows and row in audited_row
+        if not is_here or not same_label(dataset.y[audited_row[row]], answer.given):
+            raise InputError(
+                f"{path}: row {row} was {answer.given!r} among {answer.of_rows} rows when it was"
+                f" judged. {RIGHT_FILE} A cleaned copy needs a review of its own."
             )
-            raise InputError(f"{path}: {problem}. {needed}")
-        if strange:  # rounded to the other side of a limit by another processor
-            left_out = (
-                f"{number_of('answer', len(strange))} left out, on rows that are not drawn here."
-            )
-            print_message(f"{one_line(path)}: {left_out}")
-            wrong = {row: is_wrong for row, is_wrong in wrong.items() if row not in strange}
-        audit, n_reviewed = (
-            audit.reviewed(np.array([*wrong]), np.array([*wrong.values()])),
-            n_reviewed + len(wrong),
+
+
+def _without_strangers(
+    path: str, is_wrong: dict[int, bool], answer: Decision, audit: LabelAudit
+) -> dict[int, bool]:
+    """The answers about rows that this audit draws for the review.
+
+    A few others are left out: another processor may have rounded them to the other side of a limit.
+    If there are many, the audit is not the one that the review was drawn by.
+    """
+    size = int(answer.asked)
+    drawn = set(audit.review_sample(size, random_state=int(answer.seed)).tolist())
+    strangers = sorted(is_wrong.keys() - drawn)
+    if len(strangers) > MAX_STRANGER_SHARE * len(is_wrong):
+        raise InputError(
+            f"{path}: row {strangers[0]} is not among the {size:,} rows of this review. Give the"
+            " options and, in their order, the earlier reviews that its page was made with."
         )
-        named = (
-            row for row, one in made.items() if one.label and not same_label(one.given, one.label)
-        )
-        corrected += [position[row] for row in named if wrong.get(position[row])]
-    return replace(data, n_reviewed=n_reviewed, rows=replace(data.rows, judged=corrected)), audit
+    if not strangers:
+        return is_wrong
+    left_out = number_of("answer", len(strangers))
+    print_message(f"{one_line(path)}: {left_out} left out, on rows that are not drawn here.")
+    return {row: wrong for row, wrong in is_wrong.items() if row not in strangers}
 
 
 class KeptDecisions:
@@ -525,45 +560,62 @@ class KeptDecisions:
         text = f'{{"version": {VERSION}, "decisions": [\n{lines}\n]}}\n'
         write_bytes(str(self.path), lambda file: file.write(text.encode("utf-8", "replace")))
 
-    def judged(self, data: Data, rows: IntVector) -> BoolVector:
-        """Which rows were judged with the label that they have, or were given it then: one for each
-        decision.
+    def is_decided(self, dataset: Dataset, rows: IntVector) -> BoolVector:
+        """Which of these rows were decided on.
+
+        A decision counts for one row of identical cells: for one that has the label decided on, or
+        still the label that the decision was about.
         """
-        target, X, found = data.rows.target, data.rows.X, list[int]()
         if not self._known:
             return np.zeros(len(rows), dtype=bool)
-        known = rows[[(key, target) in self._known for key in row_keys(data.source, target, rows)]]
-        near, given = (
-            np.arange(len(X)),
-            dict(zip(data.rows.numbers.tolist(), data.y.tolist(), strict=True)),
-        )
-        for column in range(
-            X.shape[1]
-        ):  # keys are slow: only of rows that may be identical to one of these
-            near = near[np.isin(X[near, column], X[known, column])]
-        keys = sorted(zip(row_keys(data.source, target, near), near.tolist(), strict=True))
-        for key, copies in groupby(keys, key=lambda pair: pair[0]):
-            alike, taken = (
-                {row for _, row in copies},
-                dict[str, int](),
-            )  # by where the row was when it was judged
-            for record in self._known.get((key, target), {}).values():
-                fits = {
-                    row: same_label(given.get(row), record["label"])
-                    for row in alike - {*taken.values()}
-                }
-                fits = {
-                    row: it
-                    for row, it in fits.items()
-                    if it or same_label(given.get(row), record["given"])
-                }
-                # the row itself, else one that has the label decided on, else one that has that
-                # judged
-                if fits:
-                    best = min(fits, key=lambda row: (str(row) != record["at"], not fits[row], row))
-                    taken.setdefault(record["at"], best)
-            found += taken.values()
-        return np.isin(rows, found)
+        decided: list[int] = []
+        given = dict(zip(dataset.labeled_rows.tolist(), dataset.y.tolist(), strict=True))
+        for key, identical in self._identical_rows(dataset, rows).items():
+            decided += _rows_of_decisions(
+                list(self._known.get((key, dataset.target), {}).values()), identical, given
+            )
+        return np.isin(rows, decided)
+
+    def _identical_rows(self, dataset: Dataset, rows: IntVector) -> dict[str, set[int]]:
+        """By their key, the rows of the data that are identical to one of these that is known."""
+        assert dataset.file is not None
+        target = dataset.target
+        keys = row_keys(dataset.file, target, rows)
+        known_rows = rows[[(key, target) in self._known for key in keys]]
+
+        # Keys are slow: they are computed only for rows that have each number in common with one
+        # of the known rows.
+        X = dataset.X
+        candidates = np.arange(len(X))
+        for column in range(X.shape[1]):
+            candidates = candidates[np.isin(X[candidates, column], X[known_rows, column])]
+        identical: dict[str, set[int]] = {}
+        keys = row_keys(dataset.file, target, candidates)
+        for key, row in sorted(zip(keys, candidates.tolist(), strict=True)):
+            identical.setdefault(key, set()).add(row)
+        return identical
+
+
+def _rows_of_decisions(
+    records: list[dict[str, str]], identical: set[int], given: dict[int, Any]
+) -> list[int]:
+    """The row that each decision is about, among identical rows, as far as there is one."""
+    # By where the row was when it was decided on.
+    taken: dict[str, int] = {}
+    for record in records:
+        has_new_label: dict[int, bool] = {}
+        for row in identical - set(taken.values()):
+            is_new = same_label(given.get(row), record["label"])
+            if is_new or same_label(given.get(row), record["given"]):
+                has_new_label[row] = is_new
+        if has_new_label:
+            # The row itself, else one that has the label decided on, else one that has the label
+            # that the decision was about.
+            best = min(
+                (str(row) != record["at"], not new, row) for row, new in has_new_label.items()
+            )
+            taken.setdefault(record["at"], best[-1])
+    return list(taken.values())
 
 
 def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:

@@ -26,9 +26,11 @@ from nearworth.cli.arguments import (
     RetrievalOptions,
     ValueOptions,
 )
-from nearworth.cli.data import Data, load, prepare, print_json, write_results
+from nearworth.cli.data import prepare, print_json, write_results
 from nearworth.cli.options import print_message, progress
 from nearworth.tables import InputError, listed
+from nearworth.tables.dataset import Dataset
+from nearworth.tables.load import load_files
 from nearworth.tables.read import count_rows
 from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
 
@@ -45,20 +47,20 @@ NAMED_QUERIES = 5
 
 def value(options: ValueOptions) -> None:
     output = options.write.output
-    check_output(output, options.write.force, inputs=options.data.table.inputs)
-    data = prepare(options.data)
+    check_output(output, options.write.force, inputs=options.data.table.files)
+    dataset = prepare(options.data)
     estimator = nw.KNNShapley(
         **options.data.model.keywords(),
-        task=data.task,
+        task=dataset.task,
         standard_errors=True,
         random_state=0,
         progress=progress,
     )
-    estimator.fit(data.X, data.y)
+    estimator.fit(dataset.X_labeled, dataset.y)
     with cluster_client(options.cluster) as client:
         valuation = estimator.value(
-            data.X_val,
-            data.y_val,
+            dataset.X_val,
+            dataset.y_val,
             checkpoint=options.checkpoint,
             executor=client,
             scratch=options.scratch,
@@ -68,13 +70,13 @@ def value(options: ValueOptions) -> None:
         print_message(f"{resumed} came from {one_line(options.checkpoint)}")
     print_message(str(valuation))
 
-    columns = data.names(data.rows.numbers) | value_columns(valuation)
-    write_results(columns, _value_summary(valuation, data), output, options.as_json)
+    columns = dataset.name_columns(dataset.labeled_rows) | value_columns(valuation)
+    write_results(columns, _value_summary(valuation, dataset), output, options.as_json)
     if output != STDOUT:
-        print_message(f"Values of {len(data.y):,} rows are in {one_line(output)}")
+        print_message(f"Values of {len(dataset.y):,} rows are in {one_line(output)}")
 
 
-def _value_summary(valuation: nw.Valuation, data: Data) -> dict[str, Any]:
+def _value_summary(valuation: nw.Valuation, dataset: Dataset) -> dict[str, Any]:
     origin = valuation.origin
     return {
         "command": "value",
@@ -86,7 +88,7 @@ def _value_summary(valuation: nw.Valuation, data: Data) -> dict[str, Any]:
         "error_bound": valuation.error_bound,
         "typical_error": valuation.typical_error,
         "negative": int((valuation.values < 0).sum()),
-        "columns": data.columns,
+        "columns": dataset.columns,
     }
 
 
@@ -128,14 +130,14 @@ def owners(options: OwnersOptions) -> None:
         in_cents(options.budget)
     output = options.write.output
     table = options.data.table
-    check_output(output, options.write.force, (*FORMATS, ".html"), inputs=table.inputs)
-    data = prepare(options.data)
+    check_output(output, options.write.force, (*FORMATS, ".html"), inputs=table.files)
+    dataset = prepare(options.data)
     estimator = nw.KNNShapley(
-        **options.data.model.keywords(), task=data.task, standard_errors=True, random_state=0
+        **options.data.model.keywords(), task=dataset.task, standard_errors=True, random_state=0
     )
-    estimator.fit(data.X, data.y)
-    owner_of_row = _owner_of_row(data, options)
-    values = estimator.value_owners(owner_of_row, data.X_val, data.y_val)
+    estimator.fit(dataset.X_labeled, dataset.y)
+    owner_of_row = _owner_of_row(dataset, options)
+    values = estimator.value_owners(owner_of_row, dataset.X_val, dataset.y_val)
 
     payments: dict[Any, Any] = {}
     if options.budget is not None:
@@ -150,13 +152,13 @@ def _payment_rules(options: OwnersOptions) -> dict[str, Any]:
     return {"negative": options.negative, "analyst": options.analyst}
 
 
-def _owner_of_row(data: Data, options: OwnersOptions) -> list[Any]:
+def _owner_of_row(dataset: Dataset, options: OwnersOptions) -> list[Any]:
     """The owner of each labeled row. Rows without one, and owners that print alike, are refused."""
     train = options.data.table.train
-    owner_of_row = list(data.rows.ids.take(data.rows.numbers).to_pylist())
+    owner_of_row = list(dataset.ids.take(dataset.labeled_rows).to_pylist())
     nameless = [
         int(row)
-        for row, owner in zip(data.rows.numbers, owner_of_row, strict=True)
+        for row, owner in zip(dataset.labeled_rows, owner_of_row, strict=True)
         if owner is None or not str(owner).strip()
     ]
     if nameless:
@@ -229,40 +231,41 @@ def retrieval(options: RetrievalOptions) -> None:
 
 def plan(options: PlanOptions) -> None:
     # The rows of the validation file are counted, not read.
-    data = load(replace(options.table, validation=None))
+    dataset = load_files(replace(options.table, validation=None))
     model = options.model.keywords()
     if options.purpose == "detect":
-        plan_audit(data, model)
+        plan_audit(dataset, model)
         return
-    estimator = nw.KNNShapley(**model, task=data.task, standard_errors=True)
-    estimator.fit(data.X, data.y)
+    estimator = nw.KNNShapley(**model, task=dataset.task, standard_errors=True)
+    estimator.fit(dataset.X_labeled, dataset.y)
     validation = options.table.validation
-    n_val = len(data.y) if validation is None else count_rows(validation)
+    n_val = len(dataset.y) if validation is None else count_rows(validation)
     click.echo(lines(estimator.plan(n_val)))
 
 
-def plan_audit(data: Data, model: dict[str, Any]) -> None:
+def plan_audit(dataset: Dataset, model: dict[str, Any]) -> None:
     """Print how long an audit takes by each way to find neighbours, from the first seconds of
     one.
     """
     from nearworth.cli.detect import INDEX_ERROR, MANY_ROWS, resolve_search
     from nearworth.engine.plan import readable_time
 
-    n_rows = len(data.y)
+    n_rows = len(dataset.y)
     searches: dict[str, dict[str, Any]] = {"every distance": {"search": "exact"}}
-    if data.task == "classification" and model["metric"] == "euclidean":
+    if dataset.task == "classification" and model["metric"] == "euclidean":
         searches["an index (faiss)"] = {"search": "faiss", "max_error": INDEX_ERROR}
-    default = resolve_search(model | {"search": "auto"}, n_rows, data.task)["search"]
+    default = resolve_search(model | {"search": "auto"}, n_rows, dataset.task)["search"]
 
+    n_features = dataset.X.shape[1]
     click.echo(
-        f"An audit of {n_rows:,} rows of {data.X.shape[1]:,} numbers, from its first seconds on"
+        f"An audit of {n_rows:,} rows of {n_features:,} numbers, from its first seconds on"
         " this machine:"
     )
     for name, search in searches.items():
         if search["search"] == "faiss" and not find_spec("faiss"):
             click.echo(f"  {name:<18} not installed: pip install 'nearworth[faiss]'")
             continue
-        trial = _try_audit(data, model | search)
+        trial = _try_audit(dataset, model | search)
         remark = ""
         if search["search"] == default:
             remark = f"  (the default, from {MANY_ROWS:,} rows on an index)"
@@ -285,7 +288,7 @@ class _Trial:
         return self.setup_seconds + self.seconds_per_row * n_rows
 
 
-def _try_audit(data: Data, model: dict[str, Any]) -> _Trial:
+def _try_audit(dataset: Dataset, model: dict[str, Any]) -> _Trial:
     """Begin an audit, and stop it once its speed is known."""
     start = time.perf_counter()
     marks: list[tuple[int, float]] = []
@@ -299,7 +302,7 @@ def _try_audit(data: Data, model: dict[str, Any]) -> _Trial:
             raise _EnoughError
 
     with suppress(_EnoughError):
-        nw.audit_labels(data.X, data.y, task=data.task, **model, progress=watch)
+        nw.audit_labels(dataset.X_labeled, dataset.y, task=dataset.task, **model, progress=watch)
     first_done, first_time = marks[0]
     last_done, last_time = marks[-1]
     seconds_per_row = (last_time - first_time) / max(1, last_done - first_done)

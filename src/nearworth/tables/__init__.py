@@ -1,17 +1,23 @@
 """Tables in files: read, prepared for distances, written.
 
-    path --> read.py --> DataFile(table) --> prepare.py: TablePreparer --> matrix
-               |                              |
-             write.py                     columns.py <-- readers.py
+    path --> read.py --> DataFile --> load.py --> Dataset (dataset.py)
+                                        |
+                          labels.py, prepare.py: TablePreparer
+                                        |
+                                   columns.py <-- readers.py
+    columns --> write.py --> path
 
-read.py        a path to a DataFile (a table, or arrays): CSV, TSV, JSON (or .gz), Parquet, Feather,
-Excel, npz, npy json_reader.py objects in JSON to columns, by Python's own decoder; numbers keep all
-of their digits readers.py     what the cells of a column stand for: numbers, dates, truth values,
-lists, nothing columns.py     what each kind of column becomes: numbers, categories, components of a
-text, embedding prepare.py     TablePreparer, the scikit-learn transformer over all columns; frames
-prepared together with their labels labels.py      labels and targets: spellings put together, rows
-without a label, amounts told from classes write.py       columns to a file: CSV, TSV, Parquet,
-Feather, JSON; atomic; the formula guard, CSV with some new cells
+dataset.py      Dataset: rows with their features, labels, names, cells and images, up to the page
+load.py         files and frames to a Dataset; which columns rows are compared by
+read.py         a path to a DataFile (a table, or arrays): CSV, TSV, JSON (or .gz), Parquet, Feather,
+                Excel, npz, npy
+json_reader.py  objects in JSON to columns, by Python's own decoder; numbers keep all of their digits
+readers.py      what the cells of a column stand for: numbers, dates, truth values, lists, nothing
+columns.py      what each kind of column becomes: numbers, categories, components of a text, embedding
+prepare.py      TablePreparer, the scikit-learn transformer over all columns
+labels.py       labels and targets: spellings put together, rows without a label, amounts or classes
+write.py        columns to a file: CSV, TSV, Parquet, Feather, JSON; atomic; the formula guard, CSV
+                with some new cells
 
 All of them raise InputError, which is here with the functions that put names and numbers into
 messages.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nwl
@@ -14,78 +13,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.text import one_line
-from nearworth._common.types import BoolVector, FloatMatrix, IntVector, Task
+from nearworth._common.types import FloatMatrix, IntVector
 from nearworth.inputs.arrow import flat_vectors
-from nearworth.inputs.features import as_narwhals, check_label_column
 from nearworth.inputs.parameters import whole_number
 from nearworth.inputs.sources import as_table
 from nearworth.tables import InputError, listed
 from nearworth.tables.columns import OTHER, Column, FreeText, learn_column
-from nearworth.tables.labels import Target, TargetReader
-from nearworth.tables.readers import kind_of, missing_cells
+from nearworth.tables.readers import missing_cells
 
 MOST_NAMED = 5
-
-
-@dataclass(frozen=True)
-class LabelledFrame:
-    """A frame prepared as the command line prepares files: all rows as numbers, the target of those
-    that have one.
-    """
-
-    table: Any  # the columns to compare rows by, of Arrow
-    X: FloatMatrix
-    target: Target
-    preparer: TablePreparer
-    _: KW_ONLY
-    backend: str
-    index: Any = None
-    label: str = "label"  # the name of the target
-
-    @property
-    def labelled(self) -> BoolVector:
-        return self.target.labelled
-
-    def shown(self, ids: Any) -> dict[str, Any]:
-        """What a page shows of the rows: their cells, and which of them have a label."""
-        columns = {name: self.table[name] for name in self.table.column_names}
-        cells = {name: cells for name, cells in columns.items() if kind_of(cells) != "list"}
-        numbers = None if self.labelled.all() else np.flatnonzero(self.labelled)
-        found = {"X": self.X, "cells": cells, "ids": ids}
-        return found | {"notes": self.target.remarks, "numbers": numbers, "of_rows": len(self.X)}
-
-    def alike(self, X: Any, y: Any, argument: str) -> tuple[LabelledFrame | None, Any, Any]:
-        """Other rows and labels prepared alike, without those that have no label; first the frame,
-        if y is of it.
-        """
-        other = None if X is None else prepare_frame(X, y, argument, like=self)
-        if other is None:
-            return None, None if X is None else self.preparer.transform(X), y
-        return other, other.X[other.labelled], other.target.y
-
-
-def prepare_frame(
-    X: Any, label: Any, argument: str, task: Task | None = None, like: LabelledFrame | None = None
-) -> LabelledFrame | None:
-    """A frame whose column `label` is the target, prepared like another one if given; None if X is
-    something else.
-    """
-    frame = as_narwhals(as_table(X, argument), argument) if isinstance(label, str) else None
-    if not isinstance(frame, nwl.DataFrame):
-        return None
-    check_label_column(label, frame.columns, argument)
-    if min(frame.shape[0], frame.shape[1] - 1) < 1:
-        needed = f"give rows, and columns beside {label!r} to compare them"
-        raise ValueError(f"{argument} has shape {frame.shape}: {needed}.")
-    table, index = flat_vectors(_to_arrow(frame)), nwl.maybe_get_index(frame)
-    reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
-    target = reader.read(table[label], f"{argument}: the target {label!r}")
-    table = table.drop_columns(label)
-    preparer = (
-        like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
-    )
-    X, backend = preparer.transform(table), frame.implementation.value
-    return LabelledFrame(table, X, target, preparer, backend=backend, index=index, label=label)
 
 
 class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -233,10 +169,10 @@ def _as_arrow(X: Any) -> Any:
         raise TypeError(
             f"X must be a table: pandas, polars or pyarrow; got {type(X).__name__}."
         ) from None
-    return flat_vectors(_to_arrow(frame))
+    return flat_vectors(to_arrow(frame))
 
 
-def _to_arrow(frame: Any) -> Any:
+def to_arrow(frame: Any) -> Any:
     """A frame as an Arrow table; columns that Arrow has no type for become text.
 
     These are objects of several types, and integers beyond 64 bits, which would lose digits as
