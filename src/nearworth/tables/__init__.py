@@ -7,13 +7,14 @@
                                    columns.py <-- readers.py
     columns --> write.py --> path
 
-dataset.py      Dataset: rows with their features, labels, names, cells and images, up to the page
+dataset.py      Dataset: rows with their features, labels, names, cells, images, up to the page
 load.py         files and frames to a Dataset; which columns rows are compared by
-read.py         a path to a DataFile (a table, or arrays): CSV, TSV, JSON (or .gz), Parquet, Feather,
-                Excel, npz, npy
-json_reader.py  objects in JSON to columns, by Python's own decoder; numbers keep all of their digits
+read.py         a path to a DataFile (a table, or arrays): CSV, TSV, JSON (or .gz), Parquet,
+                Feather, Excel, npz, npy
+json_reader.py  objects in JSON to columns, by Python's own decoder; numbers keep all digits
 readers.py      what the cells of a column stand for: numbers, dates, truth values, lists, nothing
-columns.py      what each kind of column becomes: numbers, categories, components of a text, embedding
+columns.py      what each kind of column becomes: numbers, categories, components of a text, an
+                embedding
 prepare.py      TablePreparer, the scikit-learn transformer over all columns
 labels.py       labels and targets: spellings put together, rows without a label, amounts or classes
 write.py        columns to a file: CSV, TSV, Parquet, Feather, JSON; atomic; the formula guard, CSV
