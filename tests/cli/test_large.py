@@ -13,7 +13,7 @@ import pytest
 
 import nearworth as nw
 from cli.command_line import one_line
-from nearworth.cli import arguments, detect, value
+from nearworth.cli import arguments, detect, options, value
 from nearworth.cli.detect import INDEX_ERROR, resolve_search
 from nearworth.engine.run import NearestLists
 

@@ -1,11 +1,10 @@
-"""Decisions about rows: read as a page exports them, carried out by `apply`, kept so that no row is
-asked about twice.
+"""Decisions about rows: read as a page exports them, carried out by `apply`, and kept.
 
-Decisions are kept in KEPT, a JSON file in the folder of the data, a line for each, in the order of
+Kept decisions are in KEPT, a JSON file in the folder of the data, a line for each, in the order of
 their keys. A key is a hash of the cells of a row but for the target, so rows may be sorted and
-saved in other formats. `detect` and `report` leave out the rows that are known there, of identical
-rows as many as were decided. Answers of a review go to the audit; those with a label can be
-applied.
+saved in other formats. `detect` and `report` leave out the rows that are known there. Of identical
+rows they leave out as many as were decided on. Answers of a review go to the audit. Those with a
+label can be applied.
 """
 
 from __future__ import annotations
@@ -48,38 +47,34 @@ if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
     from nearworth.tables.dataset import Dataset
 
-DECISIONS, REQUIRED = (
-    ("confirm", "relabel", "remove", "skip"),
-    ("row", "given", "decision", "label"),
-)
-ANSWERS, REVIEWED = (
-    ("right", "wrong", "skip"),
-    ("row", "given", "decision", "asked", "seed", "of_rows"),
-)
+# What a report exports: decisions, and the columns that it has.
+DECISIONS = ("confirm", "relabel", "remove", "skip")
+REQUIRED = ("row", "given", "decision", "label")
+# What a review exports.
+ANSWERS = ("right", "wrong", "skip")
+REVIEWED = ("row", "given", "decision", "asked", "seed", "of_rows")
 NUMBERS = ("row", "asked", "seed", "of_rows")
-KEPT, VERSION = "nearworth-decisions.json", 1
-FIELDS = (
-    "row",
-    "target",
-    "given",
-    "decision",
-    "label",
-    "at",
-)  # of a decision that is kept; where the row was then
+KEPT = "nearworth-decisions.json"
+VERSION = 1
+# A decision that is kept: the key of its row, and where the row was then ("at").
+FIELDS = ("row", "target", "given", "decision", "label", "at")
 KEY_LENGTH = 16
 # Pairs of a label and its correction that a message lists.
 MAX_PAIRS = 20
 # Share of the answers of a review that may be about rows which are not drawn here.
 MAX_STRANGER_SHARE = 0.05
 RIGHT_FILE = "Is it the file that the page was made from?"
-TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are
+# From a file of the one format to one of the other, cells are copied as they are.
+TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}
 MOMENTS = (pa.timestamp("s"), pa.timestamp("us"), pa.time32("s"))
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
 class Decision(NamedTuple):
-    """What was decided on one row, and how to recognise the row; other texts are empty where they
-    were not exported.
+    """What was decided on one row, and how to recognise the row.
+
+    Texts are empty where they were not exported. For a review, `asked` rows were drawn with this
+    `seed`.
     """
 
     row: int
@@ -89,22 +84,22 @@ class Decision(NamedTuple):
     id: str = ""
     id_column: str = ""
     of_rows: str = ""
-    asked: str = ""  # so many rows were drawn for a review, with this seed
+    asked: str = ""
     seed: str = ""
 
 
-Decisions = dict[int, Decision]  # by row
+# By row.
+Decisions = dict[int, Decision]
 
 
 def read_decisions(
     path: str, possible: tuple[str, ...] = DECISIONS, required: tuple[str, ...] = REQUIRED
 ) -> tuple[Decisions, str]:
     """Decisions by row, and the name of the target, from CSV or JSON as a page exports them."""
-    records = (
-        _read_json(path)
-        if path.lower().endswith(".json")
-        else read(path, text_only=True).table.to_pylist()
-    )
+    if path.lower().endswith(".json"):
+        records = _read_json(path)
+    else:
+        records = read(path, text_only=True).table.to_pylist()
     decisions: Decisions = {}
     for line, record in enumerate(records):
         decision = _decision(f"{path}: line {line}", record, possible, required)
@@ -121,7 +116,8 @@ def read_decisions(
 def _read_json(path: str) -> list[dict[str, Any]]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
-        content = json.loads(text, parse_int=str, parse_float=str)  # with all of their digits
+        # Numbers keep all of their digits.
+        content = json.loads(text, parse_int=str, parse_float=str)
         return [{"target": content["target"]} | dict(record) for record in content["decisions"]]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
@@ -132,22 +128,13 @@ def _read_json(path: str) -> list[dict[str, Any]]:
 def _decision(
     where: str, record: dict[str, Any], possible: tuple[str, ...], required: tuple[str, ...]
 ) -> Decision:
+    """One record as a decision; `where` names its file and line."""
     known = {name: str(record[name]) for name in Decision._fields if record.get(name) is not None}
     if known.get("decision") in ("remove", *ANSWERS):
         known.setdefault("label", "")
-    if absent := [name for name in required if name not in known]:
-        what = f"has no column {listed(absent)}; export decisions from the page."
-        if "decision" in absent and "row" in absent:
-            what = (
-                "holds no decisions. Export them from the page; nearworth apply takes them first,"
-                " then the data."
-            )
-        elif {*absent} <= {"asked", "seed", "of_rows"}:
-            what = (
-                "is of a report, whose rows were not drawn for a review: make a page for one with"
-                " nearworth review."
-            )
-        raise InputError(f"{where} {what}")
+    absent = [name for name in required if name not in known]
+    if absent:
+        raise InputError(f"{where} {_problem_of_absent(absent)}")
     if known["decision"] not in possible:
         raise InputError(
             f"{where}: the decision is {known['decision']!r}; use {', '.join(possible)}."
@@ -158,6 +145,21 @@ def _decision(
                 f"{where} has no number where one is needed: {name} is {known[name]!r}."
             )
     return Decision(int(known.pop("row")), **known)
+
+
+def _problem_of_absent(absent: list[str]) -> str:
+    """What is wrong with a file of decisions that lacks these columns."""
+    if "decision" in absent and "row" in absent:
+        return (
+            "holds no decisions. Export them from the page; nearworth apply takes them first, then"
+            " the data."
+        )
+    if {*absent} <= {"asked", "seed", "of_rows"}:
+        return (
+            "is of a report, whose rows were not drawn for a review: make a page for one with"
+            " nearworth review."
+        )
+    return f"has no column {listed(absent)}; export decisions from the page."
 
 
 def apply(options: ApplyOptions) -> None:
@@ -250,13 +252,16 @@ def _as_decision(answer: Decision) -> Decision:
 
 
 def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
-    """Keep the decisions beside the data, before and after: the next report does not ask again."""
+    """Keep the decisions beside both the old and the new data.
+
+    The next report does not ask about these rows again.
+    """
     records = _as_records(source, target, made)
+    folders = {Path(path).absolute().parent for path in (source.path, output)}
     try:
-        for folder in sorted({Path(source.path).absolute().parent, Path(output).absolute().parent}):
-            with locked(
-                folder / KEPT
-            ):  # between reading and writing, another process might add its own
+        for folder in sorted(folders):
+            # Between reading and writing, another process might add its own.
+            with locked(folder / KEPT):
                 kept = KeptDecisions(folder)
                 kept.add(records)
                 kept.write()
@@ -272,18 +277,20 @@ def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
 
 
 def _as_records(source: DataFile, target: str, made: Decisions) -> list[tuple[str, ...]]:
-    """Decisions as they are kept, by FIELDS; what was skipped, or is wrong without a label, is
-    still open.
+    """Decisions as they are kept, by FIELDS.
+
+    Rows that were skipped, or are wrong without a label, are still open.
     """
-    judged = [decision for decision in made.values() if decision.decision not in ("skip", "wrong")]
-    keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
+    final = [decision for decision in made.values() if decision.decision not in ("skip", "wrong")]
+    rows = np.array([decision.row for decision in final], dtype=np.intp)
     return [
         (key, target, decision.given, decision.decision, decision.label, str(decision.row))
-        for key, decision in zip(keys, judged, strict=True)
+        for key, decision in zip(row_keys(source, target, rows), final, strict=True)
     ]
 
 
 def _labels(source: DataFile, target: str) -> list[Any]:
+    """The label of each row, None where there is none."""
     if source.y is not None:
         return list(source.y.tolist())
     if not source.is_table:
@@ -297,20 +304,22 @@ def _labels(source: DataFile, target: str) -> list[Any]:
 
 
 def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str) -> None:
-    """Copy a CSV byte by byte but for the changed labels (None: rows removed), so that 1.50 stays
-    1.50.
+    """Copy a CSV byte by byte but for the labels that are new. Where they are None, rows go.
+
+    Cells keep their spelling: 1.50 stays 1.50.
     """
-    path, table = Path(source.path), source.table
+    path = Path(source.path)
+    table = source.table
     dialect = find_dialect(path)
 
-    def change(row: int, found: str) -> str | None:
-        if new[row] is None:
+    def change(row: int, old: str) -> str | None:
+        label = new[row]
+        if label is None:
             return None
-        return _written_like(found, guard(new[row]), comma=dialect.decimal == ",")
+        return _written_like(old, guard(label), comma=dialect.decimal == ",")
 
-    lines = replace_cells(
-        path, dialect, table.column_names.index(target), new, change, table.num_rows
-    )
+    column = table.column_names.index(target)
+    lines = replace_cells(path, dialect, column, new, change, table.num_rows)
     write_bytes(output, lambda file: file.writelines(lines))
 
 
@@ -320,39 +329,55 @@ def _written_like(given: str, label: str, comma: bool = False) -> str:
     >>> _written_like("true", "False"), _written_like("TRUE", "False"), _written_like("Cat", "Dog")
     ('false', 'FALSE', 'Dog')
     """
-    if label not in ("True", "False"):
-        return label.replace(".", ",") if comma and re.fullmatch(r"[+-]?\d*\.\d+", label) else label
-    return label.lower() if given.islower() else label.upper() if given.isupper() else label
+    if label in ("True", "False"):
+        if given.islower():
+            return label.lower()
+        return label.upper() if given.isupper() else label
+    if comma and re.fullmatch(r"[+-]?\d*\.\d+", label):
+        return label.replace(".", ",")
+    return label
 
 
 def _write_typed(
     source: DataFile, target: str, labels: list[Any], removed: set[int], output: str
 ) -> None:
-    """Write a table or an archive of arrays with these labels, in the type that they had, without
-    some rows.
+    """Write a table or an archive with these labels and without some rows.
+
+    The labels have the type that they had.
     """
     kept = np.array([row for row in range(len(labels)) if row not in removed])
     if source.is_table:
-        table, number = source.table, source.table.column_names.index(target)
-        table = table.set_column(
-            number, table.schema.field(number), pa.array(labels, table.schema.field(number).type)
-        )
-        if source.index is not None and not output.lower().endswith((".csv", ".tsv")):
-            for name in source.index.column_names:
-                table = table.append_column(source.index.schema.field(name), source.index[name])
-        table = table.replace_schema_metadata(source.table.schema.metadata)
+        table = _with_labels(source, target, labels, has_index=_keeps_index(output))
         write_columns(table.take(kept) if removed else table, output)
         return
-    y = np.array(
-        labels, dtype=None if source.y.dtype.kind in "UT" else source.y.dtype
-    )  # text may be longer now
+    # Text may be longer now.
+    label_type = None if source.y.dtype.kind in "UT" else source.y.dtype
     with np.load(source.path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files} | {source.y_name: y}
+        arrays = {name: archive[name] for name in archive.files}
+    arrays[source.y_name] = np.array(labels, dtype=label_type)
     if removed:
-        arrays = {
-            name: a[kept] if a.ndim and len(a) == len(labels) else a for name, a in arrays.items()
-        }
+        for name, array in arrays.items():
+            # Only these have an entry for each row.
+            if array.ndim and len(array) == len(labels):
+                arrays[name] = array[kept]
     write_bytes(output, lambda file: np.savez_compressed(file, **arrays))
+
+
+def _keeps_index(output: str) -> bool:
+    """Whether the format of a file has a place for the index of pandas."""
+    return not output.lower().endswith((".csv", ".tsv"))
+
+
+def _with_labels(source: DataFile, target: str, labels: list[Any], *, has_index: bool) -> Any:
+    """The table of a file with other labels, and with the index of pandas."""
+    table = source.table
+    number = table.column_names.index(target)
+    column = table.schema.field(number)
+    table = table.set_column(number, column, pa.array(labels, column.type))
+    if has_index and source.index is not None:
+        for name in source.index.column_names:
+            table = table.append_column(source.index.schema.field(name), source.index[name])
+    return table.replace_schema_metadata(source.table.schema.metadata)
 
 
 def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> list[Any]:
@@ -370,25 +395,29 @@ def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> lis
 
 
 def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
-    """Refuse decisions made on other rows: by ids or else by the number of rows, and by the
-    labels.
+    """Refuse decisions made on other rows.
+
+    Rows are recognised by ids, or else by the number of rows, and by the labels.
     """
-    n_rows, last = len(labels), max(made)
-    has, shown = f"{source.path}: has {n_rows:,} rows", _as_reported(labels)
+    n_rows = len(labels)
+    last = max(made)
+    size = f"{source.path}: has {n_rows:,} rows"
     if last >= n_rows:
-        raise InputError(f"{has}, but there is a decision on row {last}. {RIGHT_FILE}")
+        raise InputError(f"{size}, but there is a decision on row {last}. {RIGHT_FILE}")
+    reported = _as_reported(labels)
     for row, decision in made.items():
         if decision.id and source.is_table:
             _check_id(source, decision)
         elif decision.of_rows and int(decision.of_rows) != n_rows:
-            made_on = f"data of {decision.of_rows} rows"
             raise InputError(
-                f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}"
+                f"{size}, but the decision on row {row} was made on data of {decision.of_rows}"
+                f" rows. {RIGHT_FILE}"
             )
-        if not any(same_label(found[row], decision.given) for found in (labels, shown)):
-            has = f"{source.path}: row {row} has the label {str(labels[row])!r}"
+        is_written = same_label(labels[row], decision.given)
+        if not is_written and not same_label(reported[row], decision.given):
             raise InputError(
-                f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}"
+                f"{source.path}: row {row} has the label {str(labels[row])!r}, but the decision was"
+                f" made on {decision.given!r}. {RIGHT_FILE}"
             )
 
 
@@ -415,14 +444,13 @@ def _check_id(source: DataFile, decision: Decision) -> None:
 
 
 def _spellings(cell: Any) -> set[str]:
-    """A cell as it is written, and as it is printed where a column of such cells is read as
-    moments.
-    """
-    found = {str(cell)}
-    for kind in MOMENTS if isinstance(cell, str) else ():
-        with suppress(pa.ArrowException):
-            found.add(str(pa.scalar(cell).cast(kind).as_py()))
-    return found
+    """A cell as it is written, and as it is printed where such cells are read as moments."""
+    spellings = {str(cell)}
+    if isinstance(cell, str):
+        for moment in MOMENTS:
+            with suppress(pa.ArrowException):
+                spellings.add(str(pa.scalar(cell).cast(moment).as_py()))
+    return spellings
 
 
 def _as_reported(labels: list[Any]) -> list[Any]:
@@ -430,8 +458,8 @@ def _as_reported(labels: list[Any]) -> list[Any]:
     if not all(label is None or isinstance(label, str) for label in labels):
         return labels
     column = pa.chunked_array([pa.array(labels, pa.string())])
-    read = find_reader(column)(column)
-    return list(read.to_pylist()) if kind_of(read) == "number" else labels
+    values = find_reader(column)(column)
+    return list(values.to_pylist()) if kind_of(values) == "number" else labels
 
 
 @dataclass(frozen=True)
@@ -521,12 +549,15 @@ def _without_strangers(
 
 
 class KeptDecisions:
-    """The decisions that are kept in a folder, if any: by row and target, one for each label judged
-    and each copy.
+    """The decisions that are kept in a folder; none without a folder.
+
+    They are found by the key of the row and the target. There is one for each label that was
+    decided on, and for each of the identical rows.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self.path = (folder or Path()) / KEPT
+        # By the key and the target, then by the folded label and where the row was.
         self._known: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = {}
         if folder is None or not self.path.exists():
             return
@@ -534,25 +565,23 @@ class KeptDecisions:
             for record in json.loads(self.path.read_text(encoding="utf-8"))["decisions"]:
                 self._enter(*(str(({"at": ""} | record)[name]) for name in FIELDS))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            problem = (
+            raise InputError(
                 f"{self.path}: is no file of kept decisions ({error}). Delete or repair it, or use"
-                " --ask-again."
-            )
-            raise InputError(problem, add=("--ask-again",)) from error
+                " --ask-again.",
+                add=("--ask-again",),
+            ) from error
 
     def _enter(self, row: str, target: str, given: str, *made: str) -> None:
         record = dict(zip(FIELDS, (row, target, given, *made), strict=True))
         self._known.setdefault((row, target), {})[folded(given), record["at"]] = record
 
     def add(self, records: list[tuple[str, ...]]) -> None:
-        """Keep further decisions; a later one on the same row, label and copy replaces the earlier
-        one.
-        """
+        """Keep further decisions. A later one on the same row and label replaces an earlier one."""
         for record in records:
             self._enter(*record)
 
     def write(self) -> None:
-        """Replace the file, under its lock: readers see the one or the other, never a part."""
+        """Replace the file, under its lock. Readers see the old file or the new one."""
         records = [
             record for key in sorted(self._known) for _, record in sorted(self._known[key].items())
         ]
@@ -619,18 +648,19 @@ def _rows_of_decisions(
 
 
 def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:
-    """A hash for each row, of all its cells but the target, whatever order or format they are
-    in.
+    """A hash for each row, of all its cells but the target.
+
+    It depends neither on the order of columns nor on the format of the file.
     """
-    names, rows = list[str](), np.asarray(rows, dtype=np.intp)
+    rows = np.asarray(rows, dtype=np.intp)
+    names: list[str] = []
     if source.is_table:
         names = sorted(name for name in source.table.column_names if name != target)
-        lines: Any = [
-            [record[name] for name in names] for record in source.table.take(rows).to_pylist()
-        ]
+        records = source.table.take(rows).to_pylist()
+        rows_of_cells: Any = [[record[name] for name in names] for record in records]
     else:
-        lines = np.asarray(source.X[rows], dtype=np.float64).tolist()
-    texts = (repr([*names, *map(_plain, cells)]) for cells in lines)
+        rows_of_cells = np.asarray(source.X[rows], dtype=np.float64).tolist()
+    texts = (repr([*names, *map(_plain, cells)]) for cells in rows_of_cells)
     return [sha256(text.encode("utf-8", "replace")).hexdigest()[:KEY_LENGTH] for text in texts]
 
 
@@ -647,16 +677,21 @@ def _plain(cell: Any) -> str:
 
 
 def same_label(cell: Any, text: str) -> bool:
-    """Equal but for case and white space, or as numbers (007 is 7), of whose fractions six digits
-    may be printed.
+    """Whether a cell is the label that a page printed.
+
+    They may differ in case and white space, or be the same number (007 is 7). Fractions may have
+    been printed with six or fifteen digits.
     """
-    found = "" if cell is None else str(cell)
-    if folded(found) == folded(text) or (not text and folded(found) in NOTHING):
+    written = "" if cell is None else str(cell)
+    if folded(written) == folded(text):
+        return True
+    if not text and folded(written) in NOTHING:
         return True
     try:
-        number = Decimal(found.strip())
-        return number == Decimal(text) or (
-            number % 1 != 0 and text in (f"{float(number):.{n}g}" for n in (6, 15))
-        )
+        number = Decimal(written.strip())
+        if number == Decimal(text):
+            return True
+        is_fraction = number % 1 != 0
+        return is_fraction and text in (f"{float(number):.6g}", f"{float(number):.15g}")
     except InvalidOperation:
         return False
