@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from nearworth.tables.dataset import Dataset
+
 ROOT = Path(__file__).parents[1]
 START = "from nearworth.cli import main; main(prog_name='nearworth')"
 ROWS, COLUMNS = 50_000, 100
@@ -124,7 +126,6 @@ def report_cost(folder: Path) -> None:
     from selenium import webdriver
 
     from helpers.report_pages import made_up
-    from nearworth.report.content import Rows
     from nearworth.report.page import render_report
 
     rng = np.random.default_rng(0)
@@ -133,7 +134,8 @@ def report_cost(folder: Path) -> None:
     ids = np.array([f"row number {i}" for i in range(REPORT_ROWS)], dtype=object)
     began = time.process_time()
     page = render_report(
-        audit, Rows(rng.normal(size=(REPORT_ROWS, 20)), "label", id_name="id", ids=ids, cells=cells)
+        audit,
+        Dataset(rng.normal(size=(REPORT_ROWS, 20)), "label", id_name="id", ids=ids, cells=cells),
     ).encode()
     made = time.process_time() - began
     (folder / "report.html").write_bytes(page)

@@ -210,7 +210,7 @@ def test_what_cannot_be_reached_is_one_line(files, monkeypatch):
         assert result.exit_code == 2
         return result.stderr.splitlines()[-1]
 
-    monkeypatch.setattr("nearworth.cli.value.PATIENCE", 0.5)
+    monkeypatch.setattr("nearworth.cli.value.MAX_CONNECT_SECONDS", 0.5)
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in last_line(
         "--cluster", "tcp://127.0.0.1:9"
     )

@@ -393,7 +393,7 @@ def test_what_another_command_accepts_meanwhile_stays(command, data, monkeypatch
 
 
 def test_a_baseline_that_is_held_is_named(command, data, monkeypatch):
-    monkeypatch.setattr("nearworth.tables.write.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("nearworth.tables.write.MAX_LOCK_SECONDS", 0.1)
     with locked(Path("nearworth.lock").absolute()):
         code, _, err = command(*CHECK, "--update", "-q")
     assert code == 2

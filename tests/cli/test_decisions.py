@@ -347,7 +347,7 @@ def test_what_another_command_keeps_meanwhile_stays(command, data):
 
 
 def test_decisions_that_cannot_be_kept_are_named(command, data, monkeypatch):
-    monkeypatch.setattr("nearworth.tables.write.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("nearworth.tables.write.MAX_LOCK_SECONDS", 0.1)
     made = decide({5: ("confirm", read(data).table["species"][5].as_py())})
     with locked(Path(KEPT)):
         code, _, err = command("apply", made, data, "-o", "c.csv")

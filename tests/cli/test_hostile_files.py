@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from helpers.command_line import one_line
-from nearworth.cli.data import MOST_LINES
+from nearworth.cli.data import MAX_LINES
 
 FUZZER = Path(__file__).parents[1] / "fuzz_tables.py"
 LONG = 10**20
@@ -105,7 +105,7 @@ def test_the_end_of_a_file_is_no_interruption(command, monkeypatch):
     def ends(*_, **__):
         raise EOFError("No data left in file")
 
-    monkeypatch.setattr("nearworth.cli.value.load", ends)
+    monkeypatch.setattr("nearworth.cli.value.load_files", ends)
     table()
     code, _, err = command("plan", "t.csv", "-t", "label")
     assert (code, one_line(err)) == (2, "nearworth: a file is cut short: No data left in file")
@@ -116,7 +116,7 @@ def test_as_many_lines_about_columns_as_are_shown(command, more):
     """Each column has a treatment of its own, because its median is named; the target has the last
     line.
     """
-    n_columns = MOST_LINES + more - 1
+    n_columns = MAX_LINES + more - 1
     lines = [",".join([*(f"c{i}" for i in range(n_columns)), "label"])]
     lines += [
         ",".join([*(str((r * (i + 3)) % 11 + i) for i in range(n_columns)), "ab"[r % 2]])
@@ -127,7 +127,7 @@ def test_as_many_lines_about_columns_as_are_shown(command, more):
     code, _, err = command("detect", "t.csv", "-t", "label", "-o", "o.csv", "--dry-run")
     assert code == 0
     told = [line for line in err.splitlines() if ": number" in line or "the target" in line]
-    assert len(told) == MOST_LINES
+    assert len(told) == MAX_LINES
     assert ("lines more" in err) == (more > 0)
     assert (f"and {more} lines more" in err) == (more > 0)
 

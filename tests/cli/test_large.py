@@ -13,7 +13,7 @@ import pytest
 
 import nearworth as nw
 from helpers.command_line import one_line
-from nearworth.cli import detect, options, value
+from nearworth.cli import arguments, detect, options, value
 from nearworth.cli.detect import INDEX_ERROR, resolve_search
 from nearworth.engine.run import NearestLists
 
@@ -74,7 +74,7 @@ def test_scan_finds_the_same_by_an_index(command, few, arrays):
 
 
 def test_without_faiss_it_says_what_to_install(command, few, arrays, monkeypatch):
-    for module in (detect, value, options):
+    for module in (arguments, detect, value):
         monkeypatch.setattr(module, "find_spec", lambda _name: None)
     code, out, err = command("detect", "t.npz", "--json")
     assert code == 0

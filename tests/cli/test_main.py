@@ -171,7 +171,7 @@ def test_a_reader_that_has_seen_enough(tmp_path, rng):
 
 
 def test_an_internal_error_is_one_line_too(command, tmp_path, monkeypatch):
-    def fail(**_):
+    def fail(_options):
         raise ZeroDivisionError("a\nb")
 
     monkeypatch.setattr("nearworth.cli.decisions.apply", fail)

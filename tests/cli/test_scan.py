@@ -7,6 +7,7 @@ import json
 import numpy as np
 
 from helpers.command_line import flowers, installed, one_line, write_csv
+from nearworth.tables.load import TableOptions, load_files
 
 
 def planted(tmp_path, rng):
@@ -142,23 +143,20 @@ def test_columns_of_groups_as_files_have_them(command, tmp_path, rng):
 
 
 def load_groups(path, column):
-    from nearworth.cli.data import load
-
-    read = {
-        "target": "species",
-        "task": None,
-        "exact_labels": False,
-        "strict": False,
-        "groups": column,
-    }
-    columns = {
-        "id_column": "name",
-        "ignore": (),
-        "features": (),
-        "max_categories": 20,
-        "na_values": (),
-    }
-    return load(path, **read, **columns).groups
+    options = TableOptions(
+        train=path,
+        validation=None,
+        target="species",
+        task=None,
+        id_column="name",
+        ignore=(),
+        features=(),
+        na_values=(),
+        max_categories=20,
+        exact_labels=False,
+        strict=False,
+    )
+    return load_files(options, groups=column).groups
 
 
 def test_a_scan_of_numbers_says_nothing_about_classes(command, tmp_path, rng):

@@ -9,8 +9,8 @@ import nearworth as nw
 from helpers.browser import Page, errors_in_console
 from helpers.report_pages import made_up
 from nearworth.datasets import noisy_digits
-from nearworth.report.content import Rows
 from nearworth.report.page import render_report
+from nearworth.tables.dataset import Dataset
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def show(browser, tmp_path):
 def images(show, digits):
     """The report of the digits, with an image of each row."""
     data, audit = digits
-    return show(audit, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv"))
+    return show(audit, Dataset(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv"))
 
 
 @pytest.fixture
@@ -44,4 +44,4 @@ def table(show, rng):
     audit = made_up(rng, 200, 30, ["a", "b", "c"])
     words = np.array(["red", "blue"], dtype=object)[np.arange(200) % 2]
     cells = {"size": np.arange(200) * 10, "colour": words}
-    return show(audit, Rows(rng.normal(size=(200, 3)), "kind", cells=cells))
+    return show(audit, Dataset(rng.normal(size=(200, 3)), "kind", cells=cells))

@@ -7,8 +7,8 @@ import pytest
 import nearworth as nw
 from helpers.browser import Page
 from helpers.report_pages import made_up
-from nearworth.report.content import Rows
 from nearworth.report.page import render_report, render_review
+from nearworth.tables.dataset import Dataset
 
 
 def finish_fading(page):
@@ -64,7 +64,7 @@ def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):
     X[3] = X[2]
     X[7] = 40.0
     scan = nw.scan(X, (X[:, 0] > 0).astype(int))
-    page = Page(browser, tmp_path, render_report(scan.labels, Rows(X), {}, scan.findings()))
+    page = Page(browser, tmp_path, render_report(scan.labels, Dataset(X), {}, scan.findings()))
     assert len(page.all("[role=tab]")) > 4
     assert violations_in_tabs(page) == []
 
@@ -73,7 +73,7 @@ def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):
 @pytest.mark.parametrize("blind", [False, True])
 def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):
     data, audit = digits
-    rows = Rows(X=data.X, target="digit", image_shape=(8, 8))
+    rows = Dataset(X=data.X, target="digit", image_shape=(8, 8))
     page = Page(
         browser, tmp_path, render_review(audit, rows, audit.review_sample(9), 0, blind=blind)
     )
@@ -84,7 +84,7 @@ def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):
 
 
 def test_two_fingers_zoom_the_map(show, rng):
-    page = show(made_up(rng, 200, 30, ["a", "b"]), Rows(rng.normal(size=(200, 3))))
+    page = show(made_up(rng, 200, 30, ["a", "b"]), Dataset(rng.normal(size=(200, 3))))
     page.click("#tab-map")
     canvas = page.one(".mapbox canvas")
 

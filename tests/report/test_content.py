@@ -10,9 +10,11 @@ import scipy.sparse as sp
 import nearworth as nw
 from helpers.report_pages import embedded, made_up
 from nearworth.report import content, shown
-from nearworth.report.content import Content, Rows, Suggestions, rounded
+from nearworth.report.content import Content, Suggestions, rounded
 from nearworth.report.row_numbers import RowNumbers
 from nearworth.report.shown import LIMITS, Cells, deviation, places, project, unfold
+from nearworth.tables.dataset import Dataset
+from nearworth.tables.labels import Target
 
 
 def test_projection_has_most_variance_and_a_fixed_sign(rng):
@@ -79,7 +81,7 @@ def test_few_points_are_drawn_where_they_lie(rng):
 def test_only_rows_that_are_needed_are_in_the_page(rng):
     audit = made_up(rng, 3_000, 20, ["a", "b"])
     texts = np.array([f"the text of row {row}" for row in range(3_000)], dtype=object)
-    data = Content(audit, Rows(rng.normal(size=(3_000, 2)), cells={"t": texts}), {}).page_data()
+    data = Content(audit, Dataset(rng.normal(size=(3_000, 2)), cells={"t": texts}), {}).page_data()
     near = {n.row for row in audit.suspects() for n in audit.nearest(int(row))}
     assert set(data["more"]["row"]) | set(data["row"]) == near | {*data["sample"]} | {
         *audit.suspects().tolist()
@@ -94,7 +96,7 @@ def test_only_rows_that_are_needed_are_in_the_page(rng):
 def test_the_sample_is_drawn_by_lot(rng):
     """Every row has the same chance: among 100 of 1,000 rows, suspects are not preferred."""
     audit = made_up(rng, 1_000, 500, ["a", "b"])
-    sample = Content(audit, Rows(), {}).page_data()["sample"]
+    sample = Content(audit, Dataset(), {}).page_data()["sample"]
     assert len(set(sample)) == 100
     assert sample != sorted(sample)
     assert 25 < len({*sample} & {*audit.suspects().tolist()}) < 75
@@ -106,12 +108,13 @@ def test_row_numbers_are_those_of_the_file(rng):
     X = rng.normal(size=(300, 4))
     numbers = 7 + 3 * np.arange(300)
     cells = {"n": np.arange(300)}
-    plain = Content(audit, Rows(X, cells=cells, image_shape=(2, 2)), {}).page_data()
+    plain = Content(audit, Dataset(X, cells=cells, image_shape=(2, 2)), {}).page_data()
     X_file = np.zeros((999, 4))
     n_file = np.zeros(999, dtype=int)
     X_file[numbers] = X
     n_file[numbers] = np.arange(300)
-    rows = Rows(X_file, cells={"n": n_file}, image_shape=(2, 2), numbers=numbers, of_rows=999)
+    labels = Target(audit.given, "classification", np.isin(np.arange(999), numbers))
+    rows = Dataset(X_file, cells={"n": n_file}, image_shape=(2, 2), labels=labels)
     found = Content(audit, rows, {}).page_data()
     of = lambda rows: [7 + 3 * row for row in rows]  # noqa: E731
     assert (found["row"], found["sample"]) == (of(plain["row"]), of(plain["sample"]))
@@ -126,35 +129,35 @@ def test_row_numbers_are_those_of_the_file(rng):
 def test_prose_is_told_from_cells():
     said = np.array(["The parcel has not arrived yet, and nobody rang the bell."] * 9, dtype=object)
     codes = np.array(["x" * 80] * 9, dtype=object)
-    found = Cells(Rows(cells={"code": codes, "n": np.arange(9), "said": said}), 9)
+    found = Cells(Dataset(cells={"code": codes, "n": np.arange(9), "said": said}), 9)
     assert (found.text, found.names) == ("said", ["said", "code", "n"])
     assert found.scales == [None, None, 2.0]
-    assert Cells(Rows(cells={"code": codes}), 9).text is None
+    assert Cells(Dataset(cells={"code": codes}), 9).text is None
 
 
 def test_features_are_shown_where_nothing_else_is(rng):
     X = rng.normal(size=(20, 3))
     for given in (X, sp.csr_array(X)):
-        found, _ = Cells(Rows(X=given), 20).of(np.array([4]), 10_000)
+        found, _ = Cells(Dataset(X=given), 20).of(np.array([4]), 10_000)
         assert [float(cell) for cell in found[0]] == pytest.approx(X[4], rel=1e-4)
-    assert Cells(Rows(X=np.zeros((5, 900))), 5).names == []
-    assert Cells(Rows(X=X, image_shape=(1, 3)), 20).names == []
+    assert Cells(Dataset(X=np.zeros((5, 900))), 5).names == []
+    assert Cells(Dataset(X=X, image_shape=(1, 3)), 20).names == []
 
 
 def test_cells_are_cut_where_there_is_no_room():
     column = {"t": np.array(["x" * 3_000] * 10, dtype=object)}
-    whole, left = Cells(Rows(cells=column), 10).of(np.arange(10), 40_000)
+    whole, left = Cells(Dataset(cells=column), 10).of(np.arange(10), 40_000)
     assert {len(row[0]) for row in whole} == {3_000}
     assert left == 40_000 - 10 * 3_003
-    cut, left = Cells(Rows(cells=column), 10).of(np.arange(10), 11_000)
+    cut, left = Cells(Dataset(cells=column), 10).of(np.arange(10), 11_000)
     assert {row[0] for row in cut} == {"x" * 1_000 + "…"}
     assert left >= 0
-    least, _ = Cells(Rows(cells=column), 10).of(np.arange(10), 0)
+    least, _ = Cells(Dataset(cells=column), 10).of(np.arange(10), 0)
     assert {len(row[0]) for row in least} == {LIMITS[-1] + 1}
 
 
 def test_columns_beyond_the_most_are_counted():
-    found = Cells(Rows(cells={f"c{i}": np.arange(4) for i in range(shown.MOST_CELLS + 7)}), 4)
+    found = Cells(Dataset(cells={f"c{i}": np.arange(4) for i in range(shown.MOST_CELLS + 7)}), 4)
     assert (len(found.names), found.omitted) == (shown.MOST_CELLS, 7)
 
 
@@ -177,7 +180,7 @@ def test_targets_and_suggestions_are_numbers_as_people_write_them(rng):
     y = (200_000 + 50_000 * X[:, 0]).round(-2)
     y[:10] *= 9
     audit = nw.audit_labels(X, y, 10, task="regression")
-    data = Content(audit, Rows(X, "price"), {}).page_data()
+    data = Content(audit, Dataset(X, "price"), {}).page_data()
     assert data["nClasses"] == 0
     assert [float(data["labels"][c]) for c in data["given"]] == y[data["row"]].tolist()
     for code, row in zip(data["suggested"], data["row"], strict=True):
@@ -207,7 +210,7 @@ def test_targets_that_span_more_than_two_powers_of_ten_are_drawn_as_logarithms(r
     y = (low + (high - low) * share**4).round(3)
     y[[3, 5]] = low, high
     audit = nw.audit_labels(X, y, 10, task="regression")
-    content = Content(audit, Rows(X, "price"), {})
+    content = Content(audit, Dataset(X, "price"), {})
     targets = content.page_data()["targets"]
     assert (targets["low"], targets["high"], targets["log"]) == (low, high, log)
     scale = np.log if log else np.asarray
@@ -222,7 +225,7 @@ def test_the_cells_of_far_neighbours_are_cut_first(rng, monkeypatch):
     """Where room is short, listed rows, the sample and the nearest neighbours are in full."""
     audit = made_up(rng, 2_000, 8, ["a", "b"])
     texts = np.array([f"{row:04} " + "x" * 1_995 for row in range(2_000)], dtype=object)
-    rows = Rows(cells={"t": texts})
+    rows = Dataset(cells={"t": texts})
     whole = Content(audit, rows, {}).page_data()
     listed = whole["row"]
     sample = whole["sample"]
@@ -267,8 +270,9 @@ def test_rows_without_a_label_have_no_place_and_no_label_on_the_page(rng):
     unlabelled = Suggestions(
         without, np.array(["b"] * 6, dtype=object), np.linspace(0.9, 0.4, 6), near, np.ones((6, 10))
     )
-    rows = Rows(rng.normal(size=(66, 3)), numbers=numbers, of_rows=66, unlabelled=unlabelled)
-    data = Content(audit, rows, {}).page_data()
+    labels = Target(audit.given, "classification", np.isin(np.arange(66), numbers))
+    rows = Dataset(rng.normal(size=(66, 3)), labels=labels)
+    data = Content(audit, rows, {}, suggestions=unlabelled).page_data()
     order = data["row"] + data["more"]["row"]
     given = data["given"] + data["more"]["given"]
     assert len(data["place"]) == len(order) == len(set(order))
@@ -294,7 +298,7 @@ def test_numbers_are_no_finer_than_the_data():
 def test_labels_keep_all_their_digits(rng):
     """1000001 is not 1000004."""
     audit = made_up(rng, 30, 5, [1000001.0, 1000004.0, 0.1 + 0.2])
-    assert set(Content(audit, Rows(), {}).page_data()["labels"]) == {
+    assert set(Content(audit, Dataset(), {}).page_data()["labels"]) == {
         "1000001",
         "1000004",
         "0.30000000000000004",
@@ -307,7 +311,7 @@ def test_arrow_columns_and_half_characters(rng):
         "c": pa.chunked_array([["ä"] * 10, [None] * 20]),
         "h": np.array(["\ud800"] * 30, dtype=object),
     }
-    data = Content(audit, Rows(cells=cells), {}).page_data()
+    data = Content(audit, Dataset(cells=cells), {}).page_data()
     assert {row[0] for row in data["cells"] + data["more"]["cells"]} == {"ä", ""}
     assert "a?" in data["labels"]
 
@@ -318,7 +322,7 @@ def test_a_slip_of_the_decimal_point_is_undone_to_the_last_digit(rng):
     y[10:19] *= 10
     audit = nw.audit_labels(X, y, task="regression")
     assert 17 in audit.suspects()
-    content = Content(audit, Rows(X, "price"), {})
+    content = Content(audit, Dataset(X, "price"), {})
     assert content._suggested(np.array([17])) == [y[17] / 10]
 
 
@@ -327,7 +331,7 @@ def test_a_target_of_0_has_a_rounded_suggestion(rng):
     y = 1000 + 100 * X[:, 0]
     y[17] = 0.0
     audit = nw.audit_labels(X, y, task="regression")
-    shown_number = Content(audit, Rows(X, "price"), {})._suggested(np.array([17]))[0]
+    shown_number = Content(audit, Dataset(X, "price"), {})._suggested(np.array([17]))[0]
     assert shown_number != audit.suggested[17]
     assert shown_number == pytest.approx(audit.suggested[17], rel=0.01)
     assert len(str(shown_number)) <= 6

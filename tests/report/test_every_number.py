@@ -22,8 +22,9 @@ import nearworth as nw
 from helpers.browser import downloaded, errors_in_console
 from helpers.report_pages import embedded, made_up
 from nearworth.report import content
-from nearworth.report.content import Rows
 from nearworth.report.page import render_report
+from nearworth.tables.dataset import Dataset
+from nearworth.tables.labels import Target
 
 DASH = "\N{EN DASH}"
 
@@ -969,12 +970,9 @@ def test_a_review_of_rows_with_a_label(command, visit, tmp_path, rng):
 def test_one_class(visit, tmp_path, rng):
     """An audit refuses one class; a page of one still opens."""
     audit = made_up(rng, 40, 6, ["Small"])
-    rows = Rows(
-        rng.normal(size=(44, 3)),
-        "size",
-        numbers=np.delete(np.arange(44), [0, 3, 9, 20]),
-        of_rows=44,
-    )
+    has_label = ~np.isin(np.arange(44), [0, 3, 9, 20])
+    labels = Target(audit.given, "classification", has_label)
+    rows = Dataset(rng.normal(size=(44, 3)), "size", labels=labels)
     (tmp_path / "birds.html").write_text(render_report(audit, rows))
     page = embedded((tmp_path / "birds.html").read_text())
     browser = visit(tmp_path / "birds.html")

@@ -9,9 +9,9 @@ import pytest
 
 from helpers.report_pages import embedded, made_up
 from nearworth.report import shown
-from nearworth.report.content import Rows
 from nearworth.report.page import render_report
 from nearworth.report.shown import image_files, image_order, pixels
+from nearworth.tables.dataset import Dataset
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -27,7 +27,7 @@ def test_image_files_are_embedded_and_others_are_not(rng, tmp_path):
         [("good.png", "secret.png", "absent.png", "\0")[i % 4] for i in range(40)], dtype=object
     )
     audit = made_up(rng, 40, 40, ["a", "b"])
-    page = render_report(audit, Rows(image_names=names, image_folder=tmp_path))
+    page = render_report(audit, Dataset(image_names=names, image_folder=tmp_path))
     pictures = embedded(page)["pictures"]
     assert {int(row) for row in pictures} == {row for row in range(40) if row % 4 == 0}
     assert all(picture.startswith("data:image/png;base64,") for picture in pictures.values())

@@ -18,14 +18,14 @@ from helpers.browser import downloaded, errors_in_console, network_requests, wai
 from helpers.report_pages import HOSTILE, embedded, made_up
 from nearworth.audit.error_count import ErrorCount
 from nearworth.report import content
-from nearworth.report.content import Rows
 from nearworth.report.page import SCRIPTS, inert_json, render_report
+from nearworth.tables.dataset import Dataset
 
 
 def test_the_page_says_what_was_found(digits):
     data, audit = digits
     found = embedded(
-        render_report(audit, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits"))
+        render_report(audit, Dataset(X=data.X, target="digit", image_shape=(8, 8), source="digits"))
     )
     assert found["row"] == audit.suspects().tolist()
     assert [found["labels"][c] for c in found["given"]] == [
@@ -48,7 +48,7 @@ def test_the_page_says_what_was_found(digits):
 
 def test_without_scripts_there_is_a_list(digits):
     data, audit = digits
-    page = render_report(audit, Rows(X=data.X, target="digit", source="digits"))
+    page = render_report(audit, Dataset(X=data.X, target="digit", source="digits"))
     listed = unescape(re.search(r"<noscript>(.*?)</noscript>", page, re.S).group(1))
     assert re.findall(r"<tr><td>(\d+)</td>", listed) == [str(row) for row in audit.suspects()]
     assert str(audit.n_errors) in listed
@@ -66,7 +66,7 @@ def test_the_parts_of_the_script_are_all_used():
 
 def test_nothing_comes_from_outside(digits):
     data, audit = digits
-    page = render_report(audit, Rows(X=data.X))
+    page = render_report(audit, Dataset(X=data.X))
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
     assert "default-src 'none'" in unescape(page)
     assert " style=" not in page
@@ -76,7 +76,7 @@ def test_nothing_comes_from_outside(digits):
 def test_cells_are_inert(rng):
     audit = made_up(rng, 200, 20, HOSTILE)
     cells = {HOSTILE[0]: np.array([HOSTILE[i % len(HOSTILE)] for i in range(200)], dtype=object)}
-    rows = Rows(
+    rows = Dataset(
         rng.normal(size=(200, 3)),
         HOSTILE[1],
         id_name=HOSTILE[3],
@@ -112,11 +112,11 @@ def test_large_reports_stay_small(rng):
             [f"{row} {texts[row % 200]}"[:2_000] for row in range(100_000)], dtype=object
         )
     }
-    page = render_report(audit, Rows(X, cells=prose))
+    page = render_report(audit, Dataset(X, cells=prose))
     assert len(page.encode()) < 8_000_000
     assert all(len(cells[0]) >= 1_900 for cells in embedded(page)["cells"])  # those listed in full
     columns = {f"column {i}": rng.normal(size=100_000).round(4) for i in range(20)}
-    assert len(render_report(audit, Rows(X, cells=columns)).encode()) < 8_000_000
+    assert len(render_report(audit, Dataset(X, cells=columns)).encode()) < 8_000_000
 
 
 def test_from_the_api(tmp_path, rng):
@@ -155,16 +155,18 @@ def test_columns_of_a_frame_keep_their_names(tmp_path, rng):
 
 def test_doubtful_rows_are_listed_where_labels_may_be_wrong(rng):
     audit = replace(made_up(rng, 90, 2, ["a", "b"]), n_errors=ErrorCount(None, 0.0, 60.0))
-    page = embedded(render_report(audit, Rows(rng.normal(size=(90, 2)))))
+    page = embedded(render_report(audit, Dataset(rng.normal(size=(90, 2)))))
     assert page["row"] == audit.ranking()[:50].tolist()
     assert page["nListed"] == 50
-    page = embedded(render_report(audit, Rows(rng.normal(size=(90, 2))), {"max_fdr": 0.0}))
+    page = embedded(render_report(audit, Dataset(rng.normal(size=(90, 2))), {"max_fdr": 0.0}))
     assert page["row"] == []
 
 
 @pytest.mark.parametrize("n_suspects", [0, 1])
 def test_few_suspects(rng, n_suspects):
-    page = render_report(made_up(rng, 30, n_suspects, ["a", "b"]), Rows(rng.normal(size=(30, 2))))
+    page = render_report(
+        made_up(rng, 30, n_suspects, ["a", "b"]), Dataset(rng.normal(size=(30, 2)))
+    )
     assert len(embedded(page)["row"]) == n_suspects
     assert ("No suspects (more likely wrong than right)." in page) == (n_suspects == 0)
     assert ("1 row is listed, worst first" in page) == (n_suspects == 1)
@@ -178,7 +180,7 @@ def test_nothing_is_wider_than_the_screen(browser, tmp_path, rng, width):
     page = tmp_path / "report.html"
     page.write_text(
         render_report(
-            audit, Rows(rng.normal(size=(300, 3)), "t" * 90, cells=cells, source="s" * 200)
+            audit, Dataset(rng.normal(size=(300, 3)), "t" * 90, cells=cells, source="s" * 200)
         )
     )
     browser.execute_cdp_cmd(
@@ -198,7 +200,7 @@ def test_nothing_is_wider_than_the_screen(browser, tmp_path, rng, width):
 def test_hostile_cells_in_a_browser(browser, tmp_path, rng):
     audit = made_up(rng, 200, 20, HOSTILE)
     text = np.array([HOSTILE[i % len(HOSTILE)] for i in range(200)], dtype=object)
-    rows = Rows(
+    rows = Dataset(
         rng.normal(size=(200, 3)),
         HOSTILE[1],
         id_name=HOSTILE[3],
@@ -231,7 +233,7 @@ def test_large_report_is_usable_at_once(browser, tmp_path, rng):
     """Two thousand rows are listed, and only those that can be seen are drawn."""
     audit = made_up(rng, 100_000, 2_000, [f"class {i}" for i in range(10)])
     page = tmp_path / "report.html"
-    page.write_text(render_report(audit, Rows(rng.normal(size=(100_000, 20)))))
+    page.write_text(render_report(audit, Dataset(rng.normal(size=(100_000, 20)))))
     browser.get(page.as_uri())
     wait(lambda: browser.execute_script("return document.documentElement.dataset.ready"))
     drawn = browser.find_elements("css selector", "#inner .item")

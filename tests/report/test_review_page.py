@@ -14,13 +14,13 @@ import nearworth as nw
 from helpers.browser import Page, downloaded, errors_in_console, network_requests
 from helpers.report_pages import HOSTILE, embedded, made_up
 from nearworth.datasets import noisy_digits
-from nearworth.report.content import Rows
 from nearworth.report.page import render_report, render_review
+from nearworth.tables.dataset import Dataset
 
 
 def page_of(audit, rng, drawn, **options):
     text = np.array([HOSTILE[i % len(HOSTILE)] for i in range(len(audit))], dtype=object)
-    rows = Rows(
+    rows = Dataset(
         rng.normal(size=(len(audit), 3)),
         HOSTILE[1],
         id_name=HOSTILE[3],
@@ -137,7 +137,7 @@ def sheet(page):
 
 def test_both_pages_have_one_style_and_one_script(browser, tmp_path, rng):
     audit = made_up(rng, 200, 20, ["a", "b"])
-    rows = Rows(rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200)})
+    rows = Dataset(rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200)})
     pages = [render_report(audit, rows), render_review(audit, rows, np.arange(9), 0)]
     assert sheet(pages[0]) == sheet(pages[1])
     assert pages[0].rpartition("<script>")[2] == pages[1].rpartition("<script>")[2]
@@ -158,7 +158,7 @@ def digits():
     data = noisy_digits()
     audit = nw.audit_labels(data.X, data.y, 10)
     drawn = audit.review_sample(20)
-    return audit, drawn, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv")
+    return audit, drawn, Dataset(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv")
 
 
 def test_keys_mean_the_same_as_on_the_report(browser, tmp_path, digits):

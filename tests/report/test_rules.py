@@ -17,9 +17,11 @@ from helpers.browser import DOWN, ENTER, ESCAPE, RIGHT, UP, Page, errors_in_cons
 from helpers.report_pages import made_up
 from nearworth.audit.error_count import ErrorCount
 from nearworth.cli.decisions import apply
-from nearworth.report.content import Rows, Suggestions
+from nearworth.report.content import Suggestions
 from nearworth.report.page import render_report
 from nearworth.tables import InputError
+from nearworth.tables.dataset import Dataset
+from nearworth.tables.labels import Target
 from nearworth.tables.read import read
 from nearworth.tables.write import write_columns
 
@@ -155,7 +157,7 @@ def test_bulk_is_of_open_listed_rows_and_one_step(table):
 
 
 def test_nothing_listed_nothing_to_decide(show, rng):
-    page = show(made_up(rng, 60, 0, ["a", "b"]), Rows(rng.normal(size=(60, 2))))
+    page = show(made_up(rng, 60, 0, ["a", "b"]), Dataset(rng.normal(size=(60, 2))))
     assert page.text("#inner").startswith(
         "No label looks wrong. That is good news, not a proof: see About"
     )
@@ -167,7 +169,7 @@ def test_nothing_listed_nothing_to_decide(show, rng):
 
 
 def test_an_empty_list_says_why(show, rng):
-    page = show(made_up(rng, 60, 5, ["a", "b"]), Rows(rng.normal(size=(60, 2))), max_fdr=0.001)
+    page = show(made_up(rng, 60, 5, ["a", "b"]), Dataset(rng.normal(size=(60, 2))), max_fdr=0.001)
     assert (
         page.text("#inner")
         == "No row is listed. No list can promise at most 0.1 % false alarms here: --fraction 0.05"
@@ -176,7 +178,7 @@ def test_an_empty_list_says_why(show, rng):
 
 
 def test_one_and_many(show, rng):
-    page = show(made_up(rng, 60, 1, ["a", "b"]), Rows(rng.normal(size=(60, 2))))
+    page = show(made_up(rng, 60, 1, ["a", "b"]), Dataset(rng.normal(size=(60, 2))))
     page.keys("k")
     assert page.said() == "The 1 row listed is decided. Export takes them with you."
     page.keys("e")
@@ -251,7 +253,9 @@ def test_shared_words_are_marked(show, rng):
         [f"Yesterday we saw one {a} running very quickly past our house." for a in animals],
         dtype=object,
     )
-    page = show(audit, Rows(rng.normal(size=(100, 2)), cells={"said": said, "n": np.arange(100)}))
+    page = show(
+        audit, Dataset(rng.normal(size=(100, 2)), cells={"said": said, "n": np.arange(100)})
+    )
     assert page.one(".pair .prose").text == said[page.row()]
     for _ in range(5):
         marked = {m.text for m in page.all(".pair .side1:first-child mark")}
@@ -275,7 +279,7 @@ def test_another_label(table):
 def test_many_classes(show, rng):
     names = [f"class {i}" for i in range(40)]
     audit = made_up(rng, 400, 60, names)
-    page = show(audit, Rows(rng.normal(size=(400, 2))))
+    page = show(audit, Dataset(rng.normal(size=(400, 2))))
     row = page.row()
     page.keys("o")
     page.keys("nonsense" + ENTER)
@@ -316,7 +320,7 @@ def test_numbers_as_targets(show, rng):
     y = (200_000 + 50_000 * X[:, 0]).round(-2)
     y[:10] *= 9
     audit = nw.audit_labels(X, y, 10, task="regression")
-    page = show(audit, Rows(X, "price"))
+    page = show(audit, Dataset(X, "price"))
     row = page.row()
     assert page.text(".verdict").startswith(
         f"Given {y[row]:,.0f} \N{EN DASH} rows like it are near "
@@ -351,7 +355,7 @@ def test_the_summary_says_how_many_of_those_listed_are_likely_wrong(show, rng):
         audit = replace(
             made_up(rng, 90, n_suspects, ["a", "b"]), n_errors=ErrorCount(None, 0.0, 60.0)
         )
-        page = show(audit, Rows(rng.normal(size=(90, 2))))
+        page = show(audit, Dataset(rng.normal(size=(90, 2))))
         assert page.text("#headline") == "At most 60 of 90 labels look wrong."
         assert (
             f"{said} more likely wrong than right; the 50 most doubtful are listed."
@@ -422,19 +426,19 @@ def test_what_is_listed_is_said(show, rng):
     """Rows that are worth a look are not called more likely wrong than right."""
     audit = made_up(rng, 200, 20, ["a", "b"])
     about = lambda page: (page.click("#tab-about"), page.text("#panel"))[1]  # noqa: E731
-    assert "Listed: more likely wrong than right." in about(show(audit, Rows()))
+    assert "Listed: more likely wrong than right." in about(show(audit, Dataset()))
     more = replace(audit, n_errors=ErrorCount(None, 0.0, 30.0))
     assert "Listed: the most doubtful rows, 20 of 30 more likely wrong than right." in about(
-        show(more, Rows())
+        show(more, Dataset())
     )
     none = replace(more, quality=np.maximum(audit.quality, 0.6))
-    assert "Listed: the most doubtful rows, 0 of 30 more likely" in about(show(none, Rows()))
-    page = show(replace(none, n_errors=ErrorCount(None, 0.0, 1.0)), Rows())
+    assert "Listed: the most doubtful rows, 0 of 30 more likely" in about(show(none, Dataset()))
+    page = show(replace(none, n_errors=ErrorCount(None, 0.0, 1.0)), Dataset())
     assert "None is more likely wrong than right; the most doubtful one is listed." in page.text(
         "#subline"
     )
     assert "Listed: none." in about(
-        show(replace(none, n_errors=ErrorCount(None, 0.0, 0.0)), Rows())
+        show(replace(none, n_errors=ErrorCount(None, 0.0, 0.0)), Dataset())
     )
 
 
@@ -571,7 +575,7 @@ def test_on_a_phone_list_and_row_are_two_screens(table):
 
 
 def test_on_paper(show, rng):
-    page = show(made_up(rng, 900, 400, ["a", "b"]), Rows(rng.normal(size=(900, 2))))
+    page = show(made_up(rng, 900, 400, ["a", "b"]), Dataset(rng.normal(size=(900, 2))))
     page.keys("k")
     page.browser.execute_script("dispatchEvent(new Event('beforeprint'))")
     assert len(page.all("#printed tbody tr")) == 300
@@ -642,7 +646,7 @@ def test_forgetting_can_be_undone(table):
 
 
 def test_blanks_at_the_ends_of_labels_are_seen(show, rng):
-    page = show(made_up(rng, 60, 9, ["a ", "b"]), Rows(rng.normal(size=(60, 2))))
+    page = show(made_up(rng, 60, 9, ["a ", "b"]), Dataset(rng.normal(size=(60, 2))))
     assert "“a ”" in page.one(".verdict").text
 
 
@@ -657,7 +661,7 @@ def test_decisions_are_what_apply_reads(show, tmp_path, digits):
     write_columns(
         {f"p{i}": data.X[:, i] for i in range(64)} | {"digit": data.y}, str(tmp_path / "train.csv")
     )
-    page = show(audit, Rows(X=data.X, target="digit"))
+    page = show(audit, Dataset(X=data.X, target="digit"))
     first = page.row()
     page.keys("cks")
     for kind in ("csv", "json"):
@@ -687,7 +691,7 @@ def test_exported_ids_are_checked(show, tmp_path, digits):
         "name": pa.array(ids[::-1]),
     }  # each label where it was
     write_columns(turned, str(tmp_path / "turned.csv"))
-    page = show(audit, Rows(X=data.X, target="digit", id_name="name", ids=ids))
+    page = show(audit, Dataset(X=data.X, target="digit", id_name="name", ids=ids))
     page.keys("c")
     for kind in ("csv", "json"):
         page.saved(kind)
@@ -711,7 +715,7 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
     page = Page(
         browser,
         tmp_path,
-        render_report(found.labels, Rows(X=X, source="a.csv"), {}, found.findings()),
+        render_report(found.labels, Dataset(X=X, source="a.csv"), {}, found.findings()),
     )
     tabs = [tab.text.split()[0] for tab in page.all("#tabs [role=tab]")]
     assert tabs[:4] == ["Labels", "Duplicates", "Outliers", "Leakage"]
@@ -757,16 +761,13 @@ def without_labels(rng, n=6):
 
 def test_rows_without_a_label_are_a_list_of_their_own(show, rng):
     audit = made_up(rng, 200, 30, ["a", "b", "c"])
-    rows = Rows(
+    rows = Dataset(
         rng.normal(size=(206, 2)),
         "kind",
         cells={"size": np.arange(206)},
-        numbers=np.arange(200),
-        of_rows=206,
-        unlabelled=without_labels(rng),
-        judged=[1, 2],
+        labels=Target(audit.given, "classification", np.arange(206) < 200),
     )
-    page = show(audit, rows)
+    page = show(audit, rows, decided=[1, 2], suggestions=without_labels(rng))
     assert "2 rows were judged before and are not asked again." in page.text("#subline")
     assert "6 rows have no label." in page.text("#subline")
     assert page.text("#tab-unlabelled") == "Unlabelled 6"
@@ -833,7 +834,7 @@ def test_the_accessibility_tree_has_names_and_states(table):
 
 def test_a_large_matrix_has_all_the_room(show, rng):
     page = show(
-        made_up(rng, 520, 60, [chr(65 + i) for i in range(26)]), Rows(rng.normal(size=(520, 2)))
+        made_up(rng, 520, 60, [chr(65 + i) for i in range(26)]), Dataset(rng.normal(size=(520, 2)))
     )
     page.click("#tab-classes")
     matrix = page.one(".matrix").rect
@@ -845,6 +846,6 @@ def test_a_large_matrix_has_all_the_room(show, rng):
 def test_texts_that_no_two_rows_share_are_not_marked(show, rng):
     names = np.array([f"name {i}" for i in range(100)], dtype=object)
     page = show(
-        made_up(rng, 100, 5, ["a", "b"]), Rows(rng.normal(size=(100, 2)), cells={"name": names})
+        made_up(rng, 100, 5, ["a", "b"]), Dataset(rng.normal(size=(100, 2)), cells={"name": names})
     )
     assert not page.all(".cmp .far")

@@ -51,7 +51,7 @@ def test_an_array_that_declares_an_enormous_shape(tmp_path, shape):
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.gz"])
 def test_a_packed_text_that_never_ends(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(reading, "MOST_UNPACKED", 10**6)
+    monkeypatch.setattr(reading, "MAX_UNPACKED_BYTES", 10**6)
     (tmp_path / name).write_bytes(gzip.compress(b"1,2\n" * 10**6))
     refused(tmp_path / name)
     rng = np.random.default_rng(0)

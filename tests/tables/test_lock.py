@@ -62,7 +62,7 @@ def test_threads_take_turns_too(tmp_path):
 
 
 def test_a_lock_that_is_held_is_an_error_that_names_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("nearworth.tables.write.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("nearworth.tables.write.MAX_LOCK_SECONDS", 0.2)
     path = tmp_path / "kept.json"
     with locked(path), pytest.raises(InputError) as refused, locked(path):
         pass

@@ -9,7 +9,7 @@ import pytest
 
 import nearworth as nw
 from nearworth.tables import InputError
-from nearworth.tables.prepare import prepare_frame
+from nearworth.tables.load import load_frame
 
 MIXED = {
     "size": [1.0, 2.0, 3.0, 6.0],
@@ -200,10 +200,9 @@ def test_what_a_page_shows_of_a_frame_with_vectors():
     """Cells of a list are no text that anybody reads. Everything else is shown."""
     vectors = pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float64(), 2))
     table = pa.table({"vector": vectors, "size": [1, 2, 3], "kind": ["a", None, "b"]})
-    frame = prepare_frame(table, "kind", "X")
-    shown = frame.shown(None)
-    assert sorted(shown["cells"]) == sorted({*frame.table.column_names} - {"vector"})
-    assert "size" in shown["cells"]
+    frame = load_frame(table, "kind", "X")
+    assert sorted(frame.cells) == sorted({*frame.table.column_names} - {"vector"})
+    assert "size" in frame.cells
     assert "vector" in frame.table.column_names
-    assert shown["numbers"].tolist() == [0, 2]
-    assert shown["of_rows"] == 3
+    assert frame.labeled_rows.tolist() == [0, 2]
+    assert frame.n_rows == 3

@@ -59,7 +59,7 @@ from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.valuation import Valuation
 
 if TYPE_CHECKING:
-    from nearworth.tables.prepare import LabelledFrame
+    from nearworth.tables.dataset import Dataset
 
 LISTED, LISTED_PER_NEIGHBOR = (
     100,
@@ -193,18 +193,14 @@ def audit_labels(
         list(getattr(pred_probs, "column_names", getattr(pred_probs, "columns", ()))),
     )
     if isinstance(y, str) and metric != "precomputed":
-        from nearworth.tables.prepare import prepare_frame  # loads pyarrow
+        from nearworth.tables.load import load_frame, load_like  # loads pyarrow
 
-        frame = prepare_frame(X, y, "X", task)
+        frame = load_frame(X, y, "X", task)
     if frame is not None:
-        trusted_frame, X_val, y_val = frame.alike(X_val, y_val, "X_val")
-        X, y, task, some = (
-            frame.X[frame.labelled],
-            frame.target.y,
-            frame.target.task,
-            frame.labelled,
-        )
-        texts = frame.preparer.texts(frame.table) if sources is None else sources
+        trusted = load_like(frame, X_val, y_val, "X_val")
+        trusted_frame, X_val, y_val = trusted.dataset, trusted.X, trusted.y
+        X, y, task, some = (frame.X_labeled, frame.y, frame.task, frame.has_label)
+        texts = frame.texts() if sources is None else sources
         pred_probs, predictions, groups, sources = (
             (
                 given if given is None or len(given) != len(some) else np.asarray(given)[some]
@@ -243,7 +239,7 @@ def audit_labels(
     if frame is None:
         return audit
     if trusted_frame is not None:
-        audit = replace(audit, _validation_labelled=trusted_frame.labelled)
+        audit = replace(audit, _validation_labelled=trusted_frame.has_label)
     return place_in_frame(audit, frame)
 
 
@@ -663,19 +659,19 @@ def _reverse(
             yield start - first + new[some], by[some], 1.0 / np.maximum(k, ranks)
 
 
-def place_in_frame(audit: LabelAudit, frame: LabelledFrame) -> LabelAudit:
+def place_in_frame(audit: LabelAudit, frame: Dataset) -> LabelAudit:
     """The audit of the rows of a frame that have a label, as one of all rows: the others get a
     suggestion.
     """
-    if frame.target.remarks:
-        warn_user(f"{'; '.join(frame.target.remarks)}.")
-    some, n_rows = frame.labelled, len(frame.labelled)
+    if frame.notes:
+        warn_user(f"{'; '.join(frame.notes)}.")
+    some, n_rows = frame.has_label, frame.n_rows
     index = None if frame.index is None else frame.index[some]
     valuation = replace(audit.valuation, backend=frame.backend, index=index)
     audit = replace(
         audit,
         valuation=valuation,
-        notes=tuple(frame.target.remarks),
+        notes=tuple(frame.notes),
         index=frame.index,
         _frame=frame,
     )

@@ -38,7 +38,7 @@ from nearworth.results.valuation import Valuation
 from nearworth.tables import number_of
 
 if TYPE_CHECKING:
-    from nearworth.tables.prepare import LabelledFrame
+    from nearworth.tables.dataset import Dataset
 
 SHOWN = 10  # rows in a notebook
 WORTH_A_LOOK = 50  # rows that a page shows at least, if so many labels may be wrong
@@ -118,7 +118,7 @@ class LabelAudit:
     notes: tuple[str, ...] = ()
     _probabilities: FloatMatrix | None = None  # of the rows with a label, by class
     _columns: Columns | None = None  # or by these, of very many classes
-    _frame: LabelledFrame | None = None  # that X was, prepared: `check` prepares others alike
+    _frame: Dataset | None = None  # that X was, prepared: `check` prepares others alike
     _groups: IntVector | None = (
         None  # of the valuation: rows of one group did not vote for each other
     )
@@ -464,7 +464,10 @@ class LabelAudit:
         if self._frame is None:
             X_new, y_new = open_pair(X_new, y_new, ("X_new", "y_new"), None)
         else:
-            frame, X_new, y_new = self._frame.alike(X_new, y_new, "X_new")
+            from nearworth.tables.load import load_like
+
+            further = load_like(self._frame, X_new, y_new, "X_new")
+            frame, X_new, y_new = further.dataset, further.X, further.y
         checked = replace(check_rows(self._known, X_new, y_new), notes=(), _audited=self, _draws=[])
         return checked if frame is None else place_in_frame(checked, frame)
 
@@ -666,7 +669,8 @@ class LabelAudit:
         channels), rows are shown as images. `findings` are those of a scan, for further tabs. The
         selection (fraction, rule or max_fdr) is that of `suspects`.
         """
-        from nearworth.report import Rows, write_report
+        from nearworth.report import write_report
+        from nearworth.tables.dataset import Dataset
 
         self._need_data("report")
         X = None if self._estimator.metric == "precomputed" else self._features.data
@@ -674,13 +678,17 @@ class LabelAudit:
         if (series := as_narwhals(ids, "ids")) is not None:
             ids = series.to_arrow()
         names = None if X is None else self._features.names
-        target = target or ("label" if self._frame is None else self._frame.label)
-        rows = Rows(
-            X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title
+        target = target or ("label" if self._frame is None else self._frame.target)
+        dataset = replace(
+            Dataset(X) if self._frame is None else self._frame,
+            target=target,
+            id_name=id_name,
+            ids=ids,
+            names=names,
+            image_shape=image_shape,
+            source=title,
         )
-        if self._frame is not None:
-            rows = replace(rows, **self._frame.shown(ids))
-        write_report(self._known, rows, path, selection, findings)
+        write_report(self._known, dataset, path, selection, findings)
 
     def export(
         self,

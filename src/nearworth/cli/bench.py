@@ -18,8 +18,13 @@ from threadpoolctl import threadpool_limits
 
 import nearworth as nw
 
-CPU, WALL = time.process_time, time.perf_counter
-K = 5  # neighbours, throughout
+# Clocks.
+CPU = time.process_time
+WALL = time.perf_counter
+# Neighbours, throughout.
+K = 5
+# Validation points of the numpy user, who is slow.
+FEW_POINTS = 64
 
 
 class Blobs(NamedTuple):
@@ -44,46 +49,47 @@ def speed(quick: bool) -> None:
     click.echo(f"{'first / second':<78} {'first':>8} {'second':>8} {'ratio':>7}   wanted")
     n, n_val = (20_000, 256) if quick else (100_000, 512)
     data = Blobs.make(n, n_val, 64)
-    few = data._replace(X_val=data.X_val[:64], y_val=data.y_val[:64])
+    data_of_user = data._replace(X_val=data.X_val[:FEW_POINTS], y_val=data.y_val[:FEW_POINTS])
 
-    ours = best(valuing(data, n_jobs=1), data)
-    user = best(lambda: strong_user(few), few)
-    _print_row(
-        f"N = {n:,}, d = 64: product, argsort, vectorised recursion / exact",
-        user,
-        ours,
-        "8 times, aim 20",
-    )
-    one, two = (best(valuing(data, n_jobs=n_jobs), data, WALL) for n_jobs in (1, 2))
-    _print_row("one thread / two threads (wall time)", one, two, "1.7, aim 1.95")
+    exact = best(valuing(data, n_jobs=1), data)
+    user = best(lambda: strong_user(data_of_user), data_of_user)
+    pair = f"N = {n:,}, d = 64: product, argsort, vectorised recursion / exact"
+    _print_row(pair, user, exact, "8 times, aim 20")
+    one_thread = best(valuing(data, n_jobs=1), data, WALL)
+    two_threads = best(valuing(data, n_jobs=2), data, WALL)
+    pair = "one thread / two threads (wall time)"
+    _print_row(pair, one_thread, two_threads, "1.7, aim 1.95")
 
 
-def _print_row(what: str, first: float, second: float, aim: str) -> None:
-    click.echo(f"{what:<78} {first:8.2f} {second:8.2f} {first / second:7.2f}   {aim}")
+def _print_row(pair: str, first: float, second: float, aim: str) -> None:
+    """Print two times in nanoseconds per pair of points, and their ratio."""
+    click.echo(f"{pair:<78} {first:8.2f} {second:8.2f} {first / second:7.2f}   {aim}")
 
 
 def best(work: Callable[[], object], data: Blobs, clock: Callable[[], float] = CPU) -> float:
     """Shortest time of three runs, after one that warms up, in nanoseconds per pair of points."""
     work()
-    return (
-        1e9
-        * min(timeit.repeat(work, timer=clock, number=1, repeat=3))
-        / (len(data.X) * len(data.X_val))
-    )
+    seconds = min(timeit.repeat(work, timer=clock, number=1, repeat=3))
+    n_pairs = len(data.X) * len(data.X_val)
+    return 1e9 * seconds / n_pairs
 
 
 def valuing(data: Blobs, **parameters: Any) -> Callable[[], Any]:
     """The valuation of a fitted estimator, ready to be timed."""
-    est = nw.KNNShapley(K, **parameters).fit(data.X, data.y)
-    return lambda: est.value(data.X_val, data.y_val)
+    estimator = nw.KNNShapley(K, **parameters).fit(data.X, data.y)
+    return lambda: estimator.value(data.X_val, data.y_val)
 
 
 def strong_user(data: Blobs) -> npt.NDArray[Any]:
-    """What a good numpy user writes: blocked 32-bit distances, argsort, and Theorem 1 as one
-    cumulative sum.
+    """What a good numpy user writes.
+
+    Distances are 32-bit numbers, computed in blocks. Theorem 1 is one cumulative sum.
     """
-    X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
-    norms, values, rank = (X * X).sum(axis=1), np.zeros(len(X)), np.arange(1, len(X))
+    X = data.X.astype(np.float32)
+    X_val = data.X_val.astype(np.float32)
+    norms = (X * X).sum(axis=1)
+    values = np.zeros(len(X))
+    rank = np.arange(1, len(X))
     step = np.minimum(K, rank) / rank / K
     with threadpool_limits(1, user_api="blas"):
         for start in range(0, len(X_val), 32):

@@ -1,9 +1,8 @@
-"""nearworth check: a gate for continuous integration that lets known findings pass and stops at new
-ones.
+"""nearworth check: a gate for continuous integration, which fails on new findings only.
 
 The baseline is a JSON file with a line for each known row: the key of its other cells, its label, a
-number if it is there more than once, and what was found about it and accepted. A row is new if any
-of its cells changed. New rows are judged against the known ones.
+number if it is there more than once, and the findings about it that were accepted. A row is new if
+any of its cells changed. New rows are compared with the known ones.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 from xml.etree import ElementTree as Xml
 
@@ -21,21 +21,28 @@ import numpy as np
 
 import nearworth as nw
 from nearworth._common.text import lines, one_line
-from nearworth.cli.data import Data, prepare
+from nearworth._common.types import BoolVector
+from nearworth.cli.arguments import CheckOptions
+from nearworth.cli.data import prepare
 from nearworth.cli.decisions import row_keys
-from nearworth.cli.options import pop_model, print_message
+from nearworth.cli.options import print_message
 from nearworth.tables import InputError, number_of
+from nearworth.tables.dataset import Dataset
 from nearworth.tables.write import locked, write_bytes
 
+if TYPE_CHECKING:
+    from nearworth.audit.scan import Scan
+
+# The exit code of a check that found something new.
 FAILED = 3
-MARKUP = re.compile(
-    r"[\\`*\[\]<>|&~]|(?<!\w)_|_(?!\w)"
-)  # of Markdown; snake_case is plain text there
+# Characters that Markdown reads as markup. The underscores of snake_case are plain text there.
+MARKUP = re.compile(r"[\\`*\[\]<>|&~]|(?<!\w)_|_(?!\w)")
 
 
-class New(NamedTuple):
-    """A finding that the baseline does not have; the row of an unknown label is the first that
-    has it.
+class NewFinding(NamedTuple):
+    """A finding that the baseline does not have.
+
+    The row is a row of the file. For an unknown label, it is the first row that has the label.
     """
 
     kind: str
@@ -43,148 +50,219 @@ class New(NamedTuple):
     message: str
 
 
-def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **given: Any) -> None:
-    limits = {kind: given.pop(f"max_new_{kind}s") for kind in ("suspect", "duplicate", "leak")} | {
-        "label": 0
-    }
-    model, path = pop_model(given), Path(baseline)
-    data, (known, labels) = prepare(**given), _read(path)
-    keys, first = (
-        _keys(data),
-        zip(data.y[::-1].tolist(), data.rows.numbers[::-1].tolist(), strict=True),
-    )
-    own = (
-        {str(label): row for label, row in first}
-        if data.task == "classification"
-        else dict[str, int]()
-    )
-    found = _find(data, keys, known, {} if max_fdr is None else {"max_fdr": max_fdr}, model)
-    unknown = sorted({*own} - labels) if known else []
-    found += [
-        New("label", own[label], f"no known row has the label {one_line(label)}")
-        for label in unknown
-    ]
-    over = [
-        k
-        for k, limit in limits.items()
-        if not update and sum(new.kind == k for new in found) > limit
-    ]
-    click.echo(lines(FORMS[form](found, Path(given["train"]).as_posix(), bool(over))))
-    if update:
-        _accept(path, found, sorted(own), dict(zip(data.rows.numbers.tolist(), keys, strict=True)))
+@dataclass(frozen=True)
+class Baseline:
+    """What is known already.
+
+    Attributes
+    ----------
+    accepted : dict
+        For the key of each known row, the kinds of findings that were accepted, with spaces
+        between.
+    labels : set of str
+    """
+
+    accepted: dict[str, str] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set)
+
+    @classmethod
+    def read(cls, path: Path) -> Baseline:
+        """Read a baseline. Nothing is known if there is no file."""
+        if not path.exists():
+            return cls()
+        text = path.read_text(encoding="utf-8", errors="replace")
+        try:
+            content = json.loads(text)
+            accepted = {str(key): str(kinds) for key, kinds in content["rows"].items()}
+            return cls(accepted, {str(label) for label in content["labels"]})
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            problem = "is no baseline: restore or delete it"
+            if "<<<<<<<" in text:
+                problem = "has a merge conflict: take either side"
+            raise InputError(
+                f"{path}: {problem}, then accept the present state with --update."
+            ) from error
+
+
+def check(options: CheckOptions) -> None:
+    path = Path(options.baseline)
+    dataset = prepare(options.data, groups=options.groups)
+    baseline = Baseline.read(path)
+    keys = _keys(dataset)
+    first_rows = _first_rows(dataset)
+
+    findings = _new_findings(dataset, keys, baseline, options)
+    if baseline.accepted:
+        findings += [
+            NewFinding("label", first_rows[label], f"no known row has the label {one_line(label)}")
+            for label in sorted(first_rows.keys() - baseline.labels)
+        ]
+    exceeded = [] if options.update else _exceeded_limits(findings, options)
+
+    source = Path(options.data.table.train).as_posix()
+    click.echo(lines(FORMS[options.form](findings, source, bool(exceeded))))
+    if options.update:
+        key_of_row = dict(zip(dataset.labeled_rows.tolist(), keys, strict=True))
+        _accept(path, findings, sorted(first_rows), key_of_row)
         print_message(f"{one_line(path)} knows {len(keys):,} rows now: commit it.")
-    if over:
-        accepted = f"accept them with --update and commit {one_line(path)}"
-        print_message(f"Too many: {', '.join(over)}. Correct them, or {accepted}.")
+    if exceeded:
+        remedy = f"accept them with --update and commit {one_line(path)}"
+        print_message(f"Too many: {', '.join(exceeded)}. Correct them, or {remedy}.")
         raise click.exceptions.Exit(FAILED)
 
 
-def _accept(path: Path, found: list[New], labels: list[str], keys: dict[int, str]) -> None:
-    """Write the baseline: the rows of these keys, with the findings accepted before and now."""
+def _first_rows(dataset: Dataset) -> dict[str, int]:
+    """The first row of each class, as text. Targets of regression are no classes."""
+    if dataset.task != "classification":
+        return {}
+    first_rows: dict[str, int] = {}
+    for label, row in zip(dataset.y.tolist(), dataset.labeled_rows.tolist(), strict=True):
+        first_rows.setdefault(str(label), row)
+    return first_rows
+
+
+def _exceeded_limits(findings: list[NewFinding], options: CheckOptions) -> list[str]:
+    """The kinds of findings of which there are more than are accepted."""
+    limits = {
+        "suspect": options.max_new_suspects,
+        "duplicate": options.max_new_duplicates,
+        "leak": options.max_new_leaks,
+        "label": 0,
+    }
+    counts = Counter(finding.kind for finding in findings)
+    return [kind for kind, limit in limits.items() if counts[kind] > limit]
+
+
+def _accept(
+    path: Path, findings: list[NewFinding], labels: list[str], key_of_row: dict[int, str]
+) -> None:
+    """Write the baseline: these rows, with the findings accepted before and now."""
     with locked(path):
         # Read again: another command may have accepted findings since this one began.
-        known, _ = _read(path)
-        rows = {key: known.get(key, "") for key in keys.values()}
-        for new in (new for new in found if new.kind != "label"):
-            kinds = [*rows[keys[new.row]].split(), new.kind]
-            rows[keys[new.row]] = " ".join(dict.fromkeys(kinds))
-        content = {"labels": labels, "rows": rows, "version": 1}
+        known = Baseline.read(path).accepted
+        accepted = {key: known.get(key, "") for key in key_of_row.values()}
+        for finding in findings:
+            # The labels are kept apart from the rows.
+            if finding.kind == "label":
+                continue
+            key = key_of_row[finding.row]
+            kinds = [*accepted[key].split(), finding.kind]
+            accepted[key] = " ".join(dict.fromkeys(kinds))
+        content = {"labels": labels, "rows": accepted, "version": 1}
         text = json.dumps(content, indent=0, sort_keys=True, ensure_ascii=False) + "\n"
         write_bytes(str(path), lambda file: file.write(text.encode("utf-8", "replace")))
 
 
-def _find(
-    data: Data, keys: list[str], known: dict[str, str], fdr: dict[str, Any], model: Any
-) -> list[New]:
-    new, numbers = np.array([key not in known for key in keys]), data.rows.numbers
-    if not new.any() and data.X_val is None:
+def _new_findings(
+    dataset: Dataset, keys: list[str], baseline: Baseline, options: CheckOptions
+) -> list[NewFinding]:
+    """Wrong labels and duplicates among new rows, and leaks that were not accepted."""
+    is_new = np.array([key not in baseline.accepted for key in keys])
+    if not is_new.any() and dataset.validation is None:
         return []
-    scan = nw.scan(data.X, data.y, data.X_val, data.y_val, data.groups, task=data.task, **model)
-    found = [
-        New("suspect", row, said)
-        for row, said in _suspects(data, new, scan.labels, fdr, model)
-        if new[row]
+    model = options.data.model.keywords()
+    scan = nw.scan(
+        dataset.X_labeled,
+        dataset.y,
+        dataset.X_val,
+        dataset.y_val,
+        dataset.groups,
+        task=dataset.task,
+        **model,
+    )
+    selection = {} if options.max_fdr is None else {"max_fdr": options.max_fdr}
+    suspects = _suspects(dataset, is_new, scan.labels, selection, model)
+
+    row_in_file = dataset.labeled_rows
+    findings = [
+        NewFinding("suspect", int(row_in_file[row]), message)
+        for row, message in suspects.items()
+        if is_new[row]
     ]
     for group in scan.duplicates.groups or []:
-        copied = {row: numbers[group[group != row][0]] for row in group[new[group]].tolist()}
-        found += [New("duplicate", row, f"a copy of row {of}") for row, of in copied.items()]
-    leaks = zip(
-        scan.leakage.rows.tolist(), scan.leakage.columns.get("training_row", []), strict=True
-    )
-    leaked = {int(row): of for of, row in leaks if "leak" not in known.get(keys[row], "")}
-    found += [
-        New("leak", row, f"also in the validation set, as row {of}") for row, of in leaked.items()
-    ]
-    return [each._replace(row=int(numbers[each.row])) for each in found]
+        for row in group[is_new[group]].tolist():
+            other = row_in_file[group[group != row][0]]
+            findings.append(
+                NewFinding("duplicate", int(row_in_file[row]), f"a copy of row {other}")
+            )
+    for row, validation_row in _leaks(scan).items():
+        if "leak" not in baseline.accepted.get(keys[row], ""):
+            message = f"also in the validation set, as row {validation_row}"
+            findings.append(NewFinding("leak", int(row_in_file[row]), message))
+    return findings
+
+
+def _leaks(scan: Scan) -> dict[int, int]:
+    """The rows that are also in the validation set, each with the last of its rows there."""
+    validation_rows = scan.leakage.rows.tolist()
+    training_rows = scan.leakage.columns.get("training_row", [])
+    pairs = zip(training_rows, validation_rows, strict=True)
+    return {int(row): validation_row for row, validation_row in pairs}
 
 
 def _suspects(
-    data: Data, new: Any, audit: nw.LabelAudit, fdr: dict[str, Any], model: Any
-) -> list[tuple[int, str]]:
-    """Rows whose labels look wrong: new ones judged by the known ones; all in one audit if few are
-    known, or groups.
+    dataset: Dataset,
+    is_new: BoolVector,
+    audit: nw.LabelAudit,
+    selection: dict[str, Any],
+    model: dict[str, Any],
+) -> dict[int, str]:
+    """Rows whose labels look wrong, with a message.
+
+    New rows are compared with the known ones alone. All rows are audited together if few of them
+    are known, or if they have groups.
     """
-    rows, judged = np.arange(len(new)), new & np.isin(data.y, data.y[~new])
-    apart = data.task == "classification" and data.groups is None and 2 * new.sum() < len(new)
-    if apart and judged.any() and len(set(data.y[~new])) > 1:
-        audited = nw.audit_labels(data.X[~new], data.y[~new], **model)
-        rows, audit = np.flatnonzero(judged), audited.check(data.X[judged], data.y[judged])
-    listed = audit.suspects(**fdr)
-    given, suggested = (
-        list(map(one_line, labels[listed])) for labels in (audit.given, audit.suggested)
-    )
-    said = (
-        f"labelled {label}, looks like {other}"
-        for label, other in zip(given, suggested, strict=True)
-    )
-    return list(zip(rows[listed].tolist(), said, strict=True))
+    X, y = dataset.X_labeled, dataset.y
+    rows = np.arange(len(is_new))
+    known_classes = set(y[~is_new])
+    has_known_class = is_new & np.isin(y, y[~is_new])
+    mostly_known = 2 * is_new.sum() < len(is_new)
+    can_check = dataset.task == "classification" and dataset.groups is None and mostly_known
+    if can_check and has_known_class.any() and len(known_classes) > 1:
+        known_audit = nw.audit_labels(X[~is_new], y[~is_new], **model)
+        rows = np.flatnonzero(has_known_class)
+        audit = known_audit.check(X[has_known_class], y[has_known_class])
+
+    suspects = audit.suspects(**selection)
+    given = map(one_line, audit.given[suspects])
+    suggested = map(one_line, audit.suggested[suspects])
+    return {
+        row: f"labelled {label}, looks like {other}"
+        for row, label, other in zip(rows[suspects].tolist(), given, suggested, strict=True)
+    }
 
 
-def _keys(data: Data) -> list[str]:
+def _keys(dataset: Dataset) -> list[str]:
     """A key for each row: the same whatever the order of rows, another if a cell changes."""
-    cells, seen = row_keys(data.source, data.rows.target, data.rows.numbers), Counter[str]()
-    names = [f"{key} {label}" for key, label in zip(cells, data.y.tolist(), strict=True)]
-    for i, name in enumerate(names):
-        seen[name] += 1
-        names[i] = name if seen[name] == 1 else f"{name} #{seen[name]}"
-    return names
-
-
-def _read(path: Path) -> tuple[dict[str, str], set[str]]:
-    """What is known of each row, and the labels."""
-    if not path.exists():
-        return {}, set()
-    text = path.read_text(encoding="utf-8", errors="replace")
-    try:
-        content = json.loads(text)
-        return {str(key): str(what) for key, what in content["rows"].items()}, {
-            *map(str, content["labels"])
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        why = (
-            "has a merge conflict: take either side"
-            if "<<<<<<<" in text
-            else "is no baseline: restore or delete it"
-        )
-        raise InputError(f"{path}: {why}, then accept the present state with --update.") from error
+    assert dataset.file is not None
+    hashes = row_keys(dataset.file, dataset.target, dataset.labeled_rows)
+    counts: Counter[str] = Counter()
+    keys: list[str] = []
+    for cells, label in zip(hashes, dataset.y.tolist(), strict=True):
+        key = f"{cells} {label}"
+        counts[key] += 1
+        keys.append(key if counts[key] == 1 else f"{key} #{counts[key]}")
+    return keys
 
 
 def _verdict(source: str, failed: bool) -> str:
     return f"{one_line(source)}: {'failed' if failed else 'passed'}"
 
 
-def _text(found: list[New], source: str, failed: bool) -> str:
-    return _lines(found, _verdict(source, failed), "{:10}{:10}{}")
+def _text(findings: list[NewFinding], source: str, failed: bool) -> str:
+    return _lines(findings, _verdict(source, failed), "{:10}{:10}{}")
 
 
-def _lines(found: list[New], verdict: str, line: str, head: tuple[str, ...] = ()) -> str:
-    rows = [line.format(new.kind, f"row {new.row}", new.message) for new in found]
-    summary = f"{verdict}, {number_of('new finding', len(found))}"
-    return "\n".join([*(head if found else ()), *rows, "", summary]).lstrip()
+def _lines(findings: list[NewFinding], verdict: str, line: str, head: tuple[str, ...] = ()) -> str:
+    rows = [
+        line.format(finding.kind, f"row {finding.row}", finding.message) for finding in findings
+    ]
+    summary = f"{verdict}, {number_of('new finding', len(findings))}"
+    return "\n".join([*(head if findings else ()), *rows, "", summary]).lstrip()
 
 
-def _markdown(found: list[New], source: str, failed: bool) -> str:
-    safe = [new._replace(message=_inert(new.message)) for new in found]
+def _markdown(findings: list[NewFinding], source: str, failed: bool) -> str:
+    safe = [finding._replace(message=_inert(finding.message)) for finding in findings]
     verdict = f"**{_inert(_verdict(source, failed))}**"
     return _lines(safe, verdict, "| {} | {} | {} |", ("| finding | row | |", "|---|---|---|"))
 
@@ -198,35 +276,38 @@ def _inert(text: str) -> str:
     return MARKUP.sub(r"\\\g<0>", text)
 
 
-def _json(found: list[New], source: str, failed: bool) -> str:
+def _json(findings: list[NewFinding], source: str, failed: bool) -> str:
     verdict = _verdict(source, failed)
     return json.dumps(
-        {"verdict": verdict, "findings": [new._asdict() for new in found]},
+        {"verdict": verdict, "findings": [finding._asdict() for finding in findings]},
         indent=1,
         ensure_ascii=False,
     )
 
 
-def _sarif(found: list[New], source: str, failed: bool) -> str:
+def _sarif(findings: list[NewFinding], source: str, failed: bool) -> str:
     """Lines are those of a CSV with a header and no line breaks within cells."""
     file, level = quote(source, safe="/:"), "error" if failed else "note"
     results = []
-    for new in found:
-        place = {"artifactLocation": {"uri": file}, "region": {"startLine": new.row + 2}}
-        result = {"ruleId": new.kind, "level": level, "message": {"text": new.message}}
+    for finding in findings:
+        place = {"artifactLocation": {"uri": file}, "region": {"startLine": finding.row + 2}}
+        result = {"ruleId": finding.kind, "level": level, "message": {"text": finding.message}}
         results.append(result | {"locations": [{"physicalLocation": place}]})
     tool = {"driver": {"name": "nearworth", "version": nw.__version__}}
     return json.dumps({"version": "2.1.0", "runs": [{"tool": tool, "results": results}]}, indent=1)
 
 
-def _junit(found: list[New], source: str, failed: bool) -> str:
-    suite = Xml.Element("testsuite", name="nearworth", tests=str(len(found)))
-    for new in found:
+def _junit(findings: list[NewFinding], source: str, failed: bool) -> str:
+    suite = Xml.Element("testsuite", name="nearworth", tests=str(len(findings)))
+    for finding in findings:
         case = Xml.SubElement(
-            suite, "testcase", classname=_verdict(source, failed), name=f"{new.kind} {new.row}"
+            suite,
+            "testcase",
+            classname=_verdict(source, failed),
+            name=f"{finding.kind} {finding.row}",
         )
         if failed:
-            Xml.SubElement(case, "failure", message=new.message)
+            Xml.SubElement(case, "failure", message=finding.message)
     return Xml.tostring(suite, encoding="unicode")
 
 

@@ -1,5 +1,7 @@
-"""What can be typed: every command with its options and help text. The work is imported when a
-command runs.
+"""What can be typed: every command with its options and help text.
+
+A command imports the function that does the work when it runs, so that `nearworth --help` loads
+neither numpy nor pyarrow.
 """
 # ruff: noqa: D301  (\b tells click not to wrap the examples)
 
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from pkgutil import resolve_name
+from typing import Any
 
 import click
 from click import Argument, Choice, FloatRange, IntRange, Option
@@ -17,20 +19,21 @@ from nearworth.cli import options
 RESULTS = "Where the {} go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout."
 
 
-def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]], click.Command]:
-    """A command that runs `work`, "module:function"; its name and help are those of the decorated
-    function.
-    """
-    return lambda described: click.Command(
-        described.__name__,
-        params=[*params],
-        help=inspect.getdoc(described),
-        callback=lambda **given: resolve_name(f"nearworth.cli.{work}")(**given),
-    )
+def command(*parameters: click.Parameter) -> Callable[[Callable[..., None]], click.Command]:
+    """A command that runs the decorated function and has its name and docstring."""
+
+    def make(function: Callable[..., None]) -> click.Command:
+        return click.Command(
+            function.__name__,
+            params=[*parameters],
+            help=inspect.getdoc(function),
+            callback=function,
+        )
+
+    return make
 
 
 @command(
-    "value:value",
     *options.data(n_neighbors=5),
     options.CHECKPOINT,
     Option(
@@ -46,27 +49,31 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
     *options.output(RESULTS.format("values"), default="-"),
     options.json(),
 )
-def value() -> None:
+def value(**given: Any) -> None:
     """Say what every row of TRAIN is worth.
 
     TRAIN is a CSV, TSV, JSON (also .gz), Parquet, Feather or Excel table, or an .npz with X and y.
     Writes one line per row, in the same order: row (from 0), the --id column, value,
     standard_error, rank (1 is the most valuable).
 
-    \b nearworth value train.csv --target label --validation trusted.csv -o values.csv nearworth
-    value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
+    \b
+    nearworth value train.csv --target label --validation trusted.csv -o values.csv
+    nearworth value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
     nearworth value large.parquet --target label --checkpoint run/ -o values.parquet
-    """
+    """  # noqa: E501
+    from nearworth.cli.arguments import ValueOptions, typed
+    from nearworth.cli.value import value
+
+    value(typed(ValueOptions, given))
 
 
 @command(
-    "detect:detect",
     *options.audit(),
     *options.SELECTION,
     *options.output(RESULTS.format("suspects"), default="-"),
     options.json(),
 )
-def detect() -> None:
+def detect(**given: Any) -> None:
     """List the rows of TRAIN whose labels are probably wrong, worst first.
 
     Writes row (from 0), the --id column, the given label, the suggested one, quality (low is bad),
@@ -77,10 +84,13 @@ def detect() -> None:
     nearworth detect train.csv --target label --id name --max-fdr 0.2
     nearworth detect train.csv --target label --rule ranking --fraction 0.05 -o suspects.parquet
     """
+    from nearworth.cli.arguments import DetectOptions, typed
+    from nearworth.cli.detect import detect
+
+    detect(typed(DetectOptions, given))
 
 
 @command(
-    "detect:report",
     *options.audit(),
     *options.SELECTION,
     *options.IMAGES,
@@ -90,7 +100,7 @@ def detect() -> None:
     options.OPEN,
     options.json("Summary as JSON on stdout."),
 )
-def report() -> None:
+def report(**given: Any) -> None:
     """Write a page to look at the suspects of TRAIN, decide on each, and export the decisions.
 
     One file that needs nothing else and sends nothing anywhere.
@@ -100,10 +110,13 @@ def report() -> None:
     nearworth report train.csv --target label --id name -o report.html
     nearworth report digits.npz --image-shape 28x28 -o report.html
     """
+    from nearworth.cli.arguments import ReportOptions, typed
+    from nearworth.cli.detect import report
+
+    report(typed(ReportOptions, given))
 
 
 @command(
-    "detect:scan",
     *options.data(n_neighbors=10, search="auto"),
     options.GROUPS,
     *options.IMAGES,
@@ -111,17 +124,20 @@ def report() -> None:
     options.OPEN,
     options.json("Summary and row numbers as JSON on stdout."),
 )
-def scan() -> None:
+def scan(**given: Any) -> None:
     """Look for wrong labels, duplicates, contradictions, outliers, leaks into --validation, and
     small classes.
 
     \b
     nearworth scan train.csv --target label --validation test.csv -o scan.html
     """
+    from nearworth.cli.arguments import ScanOptions, typed
+    from nearworth.cli.detect import scan
+
+    scan(typed(ScanOptions, given))
 
 
 @command(
-    "check:check",
     *options.data(n_neighbors=10),
     options.GROUPS,
     Option(
@@ -161,7 +177,7 @@ def scan() -> None:
         type=Choice(["text", "json", "markdown", "sarif", "junit"]),
     ),
 )
-def check() -> None:
+def check(**given: Any) -> None:
     """Fail with exit code 3 on findings in TRAIN that are not in the baseline, and name them.
 
     Finds wrong labels, duplicates and leaks among new and changed rows, and labels never seen
@@ -171,10 +187,13 @@ def check() -> None:
     nearworth check train.csv --target label --update
     nearworth check train.csv --target label --validation test.csv --format markdown
     """
+    from nearworth.cli.arguments import CheckOptions, typed
+    from nearworth.cli.check import check
+
+    check(typed(CheckOptions, given))
 
 
 @command(
-    "detect:review",
     *options.audit(),
     Option(
         ["-n", "--rows", "number"],
@@ -188,7 +207,7 @@ def check() -> None:
     *options.IMAGES,
     *options.output("The page to write, .html."),
 )
-def review() -> None:
+def review(**given: Any) -> None:
     """Draw rows of TRAIN at random and write a page to judge, one at a time, whether their labels
     are right.
 
@@ -196,14 +215,18 @@ def review() -> None:
     lists that keep their promise. With --review, the page asks for further rows where they help
     most.
 
-    \b nearworth review train.csv --target label --id name -n 100 -o review.html nearworth detect
-    train.csv --target label --id name --review review-100-seed0.csv --max-fdr 0.1 nearworth review
-    train.csv --target label --id name --review review-100-seed0.csv -n 20 -o more.html
-    """
+    \b
+    nearworth review train.csv --target label --id name -n 100 -o review.html
+    nearworth detect train.csv --target label --id name --review review-100-seed0.csv --max-fdr 0.1
+    nearworth review train.csv --target label --id name --review review-100-seed0.csv -n 20 -o more.html
+    """  # noqa: E501
+    from nearworth.cli.arguments import ReviewOptions, typed
+    from nearworth.cli.detect import review
+
+    review(typed(ReviewOptions, given))
 
 
 @command(
-    "value:owners",
     *(option for option in options.data(n_neighbors=5) if option.name != "id_column"),
     Option(
         ["--owner-column"], metavar="COL", required=True, help="Column with the owner of each row."
@@ -223,19 +246,25 @@ def review() -> None:
     ),
     options.json(),
 )
-def owners() -> None:
+def owners(**given: Any) -> None:
     """Say what the rows of each owner are worth together, with owners as players, and what each is
     paid.
 
     Duplicates gain an owner next to nothing. Without --validation, rows of TRAIN judge each other.
 
-    \b nearworth owners train.csv -t label --owner-column seller --validation trusted.csv --budget
-    10000 -o statement.html nearworth owners train.csv -t label --owner-column seller -o may.json
-    """
+    \b
+    nearworth owners train.csv -t label --owner-column seller --validation trusted.csv --budget 10000 -o statement.html
+    nearworth owners train.csv -t label --owner-column seller -o may.json
+    """  # noqa: E501
+    from nearworth.cli.arguments import OwnersOptions, typed
+    from nearworth.cli.value import owners
+
+    # Owners name the rows as ids do.
+    given["id_column"] = given["owner_column"]
+    owners(typed(OwnersOptions, given))
 
 
 @command(
-    "value:retrieval",
     Argument(["run"], type=options.PATH),
     Argument(["qrels"], type=options.PATH),
     options.neighbors(10),
@@ -244,7 +273,7 @@ def owners() -> None:
     options.json(),
     options.QUIET,
 )
-def retrieval() -> None:
+def retrieval(**given: Any) -> None:
     """Say what every document of the lists in RUN is worth to the queries judged in QRELS.
 
     Both are TREC files: "query Q0 document rank score tag" and "query 0 document relevance".
@@ -252,10 +281,13 @@ def retrieval() -> None:
     \b
     nearworth retrieval run.trec qrels.txt -o values.csv
     """
+    from nearworth.cli.arguments import RetrievalOptions, typed
+    from nearworth.cli.value import retrieval
+
+    retrieval(typed(RetrievalOptions, given))
 
 
 @command(
-    "decisions:apply",
     Argument(["decisions"], type=options.PATH),
     Argument(["train"], type=options.PATH),
     *options.output("Where the corrected data go."),
@@ -271,7 +303,7 @@ def retrieval() -> None:
     ),
     options.QUIET,
 )
-def apply() -> None:
+def apply(**given: Any) -> None:
     """Carry out the DECISIONS exported from a report on the data they were made on.
 
     Changes the labels you decided to change and removes the rows you decided to delete; everything
@@ -280,16 +312,19 @@ def apply() -> None:
     \b
     nearworth apply decisions.csv train.csv -o cleaned.csv
     """
+    from nearworth.cli.arguments import ApplyOptions, typed
+    from nearworth.cli.decisions import apply
+
+    apply(typed(ApplyOptions, given))
 
 
 @command(
-    "detect:demo",
     Option(
         ["--seed"], default=0, type=IntRange(min=0), help="Seed of the labels that are made wrong."
     ),
     Option(["-o", "--output", "folder"], default=".", metavar="DIR", help="Folder to write to."),
 )
-def demo() -> None:
+def demo(seed: int, folder: str) -> None:
     """Find wrong labels among handwritten digits.
 
     Takes the digits that come with scikit-learn, changes a tenth of the training labels, looks for
@@ -299,10 +334,12 @@ def demo() -> None:
     nearworth demo
     nearworth demo -o /tmp --seed 7
     """
+    from nearworth.cli.detect import demo
+
+    demo(seed, folder)
 
 
 @command(
-    "value:plan",
     Argument(["train"], type=options.PATH),
     Option(
         ["--for", "purpose"],
@@ -313,7 +350,7 @@ def demo() -> None:
     *options.TABLE,
     *options.model(n_neighbors=5),
 )
-def plan() -> None:
+def plan(**given: Any) -> None:
     """Say what a run would need, before anything runs: threads, memory and time.
 
     TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are
@@ -324,14 +361,17 @@ def plan() -> None:
     nearworth plan train.csv --target label --validation trusted.csv --max-memory 1GB
     nearworth plan train.csv --target label --for detect
     """
+    from nearworth.cli.arguments import PlanOptions, typed
+    from nearworth.cli.value import plan
+
+    plan(typed(PlanOptions, given))
 
 
 @command(
-    "value:merge",
     Argument(["parts"], nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False)),
     *options.output("File to write: .npz (everything), .csv or .parquet (a table)."),
 )
-def merge() -> None:
+def merge(**given: Any) -> None:
     """Merge PARTS of a valuation, made on slices of the validation set, into one result.
 
     Parts come from `KNNShapley.partial(...).save(file)` or from a checkpoint folder
@@ -340,13 +380,16 @@ def merge() -> None:
     \b
     nearworth merge a.part b.part -o values.parquet
     """
+    from nearworth.cli.arguments import MergeOptions, typed
+    from nearworth.cli.value import merge
+
+    merge(typed(MergeOptions, given))
 
 
 @command(
-    "bench:speed",
     Option(["--quick"], is_flag=True, help="Smaller data: seconds instead of a minute or two."),
 )
-def speed() -> None:
+def speed(quick: bool) -> None:
     """Compare the exact engine with what a good numpy user writes, as ratios within one run.
 
     Times are nanoseconds per (validation, training) pair, the best of a few runs.
@@ -354,6 +397,9 @@ def speed() -> None:
     \b
     nearworth bench speed --quick
     """
+    from nearworth.cli.bench import speed
+
+    speed(quick)
 
 
 bench = click.Group("bench", [speed], help="Measure this machine.")

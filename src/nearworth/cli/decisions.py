@@ -1,11 +1,10 @@
-"""Decisions about rows: read as a page exports them, carried out by `apply`, kept so that no row is
-asked about twice.
+"""Decisions about rows: read as a page exports them, carried out by `apply`, and kept.
 
-Decisions are kept in KEPT, a JSON file in the folder of the data, a line for each, in the order of
+Kept decisions are in KEPT, a JSON file in the folder of the data, a line for each, in the order of
 their keys. A key is a hash of the cells of a row but for the target, so rows may be sorted and
-saved in other formats. `detect` and `report` leave out the rows that are known there, of identical
-rows as many as were decided. Answers of a review go to the audit; those with a label can be
-applied.
+saved in other formats. `detect` and `report` leave out the rows that are known there. Of identical
+rows they leave out as many as were decided on. Answers of a review go to the audit. Those with a
+label can be applied.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ import re
 import shlex
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +27,7 @@ import pyarrow.compute as pc
 from nearworth._common.digits import spelled
 from nearworth._common.text import one_line
 from nearworth._common.types import BoolVector, IntVector
+from nearworth.cli.arguments import ApplyOptions
 from nearworth.cli.options import print_message
 from nearworth.tables import InputError, listed, number_of
 from nearworth.tables.labels import folded
@@ -46,37 +45,36 @@ from nearworth.tables.write import (
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
-    from nearworth.cli.data import Data
+    from nearworth.tables.dataset import Dataset
 
-DECISIONS, REQUIRED = (
-    ("confirm", "relabel", "remove", "skip"),
-    ("row", "given", "decision", "label"),
-)
-ANSWERS, REVIEWED = (
-    ("right", "wrong", "skip"),
-    ("row", "given", "decision", "asked", "seed", "of_rows"),
-)
+# What a report exports: decisions, and the columns that it has.
+DECISIONS = ("confirm", "relabel", "remove", "skip")
+REQUIRED = ("row", "given", "decision", "label")
+# What a review exports.
+ANSWERS = ("right", "wrong", "skip")
+REVIEWED = ("row", "given", "decision", "asked", "seed", "of_rows")
 NUMBERS = ("row", "asked", "seed", "of_rows")
-KEPT, VERSION = "nearworth-decisions.json", 1
-FIELDS = (
-    "row",
-    "target",
-    "given",
-    "decision",
-    "label",
-    "at",
-)  # of a decision that is kept; where the row was then
+KEPT = "nearworth-decisions.json"
+VERSION = 1
+# A decision that is kept: the key of its row, and where the row was then ("at").
+FIELDS = ("row", "target", "given", "decision", "label", "at")
 KEY_LENGTH = 16
-STRANGE = 0.05  # share of the answers of a review that may be on rows which are not drawn here
+# Pairs of a label and its correction that a message lists.
+MAX_PAIRS = 20
+# Share of the answers of a review that may be about rows which are not drawn here.
+MAX_STRANGER_SHARE = 0.05
 RIGHT_FILE = "Is it the file that the page was made from?"
-TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are
+# From a file of the one format to one of the other, cells are copied as they are.
+TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}
 MOMENTS = (pa.timestamp("s"), pa.timestamp("us"), pa.time32("s"))
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
 class Decision(NamedTuple):
-    """What was decided on one row, and how to recognise the row; other texts are empty where they
-    were not exported.
+    """What was decided on one row, and how to recognise the row.
+
+    Texts are empty where they were not exported. For a review, `asked` rows were drawn with this
+    `seed`.
     """
 
     row: int
@@ -86,22 +84,22 @@ class Decision(NamedTuple):
     id: str = ""
     id_column: str = ""
     of_rows: str = ""
-    asked: str = ""  # so many rows were drawn for a review, with this seed
+    asked: str = ""
     seed: str = ""
 
 
-Decisions = dict[int, Decision]  # by row
+# By row.
+Decisions = dict[int, Decision]
 
 
 def read_decisions(
     path: str, possible: tuple[str, ...] = DECISIONS, required: tuple[str, ...] = REQUIRED
 ) -> tuple[Decisions, str]:
     """Decisions by row, and the name of the target, from CSV or JSON as a page exports them."""
-    records = (
-        _read_json(path)
-        if path.lower().endswith(".json")
-        else read(path, text_only=True).table.to_pylist()
-    )
+    if path.lower().endswith(".json"):
+        records = _read_json(path)
+    else:
+        records = read(path, text_only=True).table.to_pylist()
     decisions: Decisions = {}
     for line, record in enumerate(records):
         decision = _decision(f"{path}: line {line}", record, possible, required)
@@ -118,7 +116,8 @@ def read_decisions(
 def _read_json(path: str) -> list[dict[str, Any]]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
-        content = json.loads(text, parse_int=str, parse_float=str)  # with all of their digits
+        # Numbers keep all of their digits.
+        content = json.loads(text, parse_int=str, parse_float=str)
         return [{"target": content["target"]} | dict(record) for record in content["decisions"]]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
@@ -129,22 +128,13 @@ def _read_json(path: str) -> list[dict[str, Any]]:
 def _decision(
     where: str, record: dict[str, Any], possible: tuple[str, ...], required: tuple[str, ...]
 ) -> Decision:
+    """One record as a decision; `where` names its file and line."""
     known = {name: str(record[name]) for name in Decision._fields if record.get(name) is not None}
     if known.get("decision") in ("remove", *ANSWERS):
         known.setdefault("label", "")
-    if absent := [name for name in required if name not in known]:
-        what = f"has no column {listed(absent)}; export decisions from the page."
-        if "decision" in absent and "row" in absent:
-            what = (
-                "holds no decisions. Export them from the page; nearworth apply takes them first,"
-                " then the data."
-            )
-        elif {*absent} <= {"asked", "seed", "of_rows"}:
-            what = (
-                "is of a report, whose rows were not drawn for a review: make a page for one with"
-                " nearworth review."
-            )
-        raise InputError(f"{where} {what}")
+    absent = [name for name in required if name not in known]
+    if absent:
+        raise InputError(f"{where} {_problem_of_absent(absent)}")
     if known["decision"] not in possible:
         raise InputError(
             f"{where}: the decision is {known['decision']!r}; use {', '.join(possible)}."
@@ -157,72 +147,121 @@ def _decision(
     return Decision(int(known.pop("row")), **known)
 
 
-def apply(
-    *, decisions: str, train: str, output: str, target: str | None, force: bool, keep: bool = False
-) -> None:
-    given, written = suffix_of(Path(train)), Path(output).suffix.lower()
-    check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
-    made, named = read_decisions(decisions, (*DECISIONS, "right", "wrong"))
-    made = {row: _carried_out(decision) for row, decision in made.items()}
-    source = read(train, identifiers={decision.id_column for decision in made.values()})
-    target = target or named
+def _problem_of_absent(absent: list[str]) -> str:
+    """What is wrong with a file of decisions that lacks these columns."""
+    if "decision" in absent and "row" in absent:
+        return (
+            "holds no decisions. Export them from the page; nearworth apply takes them first, then"
+            " the data."
+        )
+    if {*absent} <= {"asked", "seed", "of_rows"}:
+        return (
+            "is of a report, whose rows were not drawn for a review: make a page for one with"
+            " nearworth review."
+        )
+    return f"has no column {listed(absent)}; export decisions from the page."
+
+
+def apply(options: ApplyOptions) -> None:
+    output = options.write.output
+    train_suffix = suffix_of(Path(options.train))
+    formats = (".npz",) if train_suffix == ".npz" else FORMATS
+    check_output(output, options.write.force, formats, (options.decisions,))
+
+    exported, exported_target = read_decisions(options.decisions, (*DECISIONS, "right", "wrong"))
+    decisions = {row: _as_decision(decision) for row, decision in exported.items()}
+    id_columns = {decision.id_column for decision in decisions.values()}
+    source = read(options.train, identifiers=id_columns)
+    target = options.target or exported_target
     labels = _labels(source, target)
-    _check_rows(source, made, labels)
-    new = {row: decision.label for row, decision in made.items() if decision.decision == "relabel"}
-    removed = {row for row, decision in made.items() if decision.decision == "remove"}
+    _check_rows(source, decisions, labels)
+
+    new_labels = _new_labels(decisions)
+    removed = _removed(decisions)
     if len(removed) == len(labels):
-        raise InputError(f"{decisions}: every row is to be removed; nothing would be left.")
-    if TEXT.get(given) == written:
-        _write_text(source, target, new | dict.fromkeys(removed), output)
+        raise InputError(f"{options.decisions}: every row is to be removed; nothing would be left.")
+    if TEXT.get(train_suffix) == Path(output).suffix.lower():
+        _write_text(source, target, new_labels | dict.fromkeys(removed), output)
     else:
-        _write_typed(source, target, _relabelled(source, new, labels), removed, output)
-    kinds = Counter(decision.decision for decision in made.values())
-    changes = Counter((made[row].given, label) for row, label in new.items())
-    which = "".join(
-        f"\n  {one_line(a)} -> {one_line(b)}: {count:,}"
-        for (a, b), count in changes.most_common(20)
-    )
-    gone = f", {number_of('row', len(removed), 'removed')}" if removed else ""
-    rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
+        relabelled = _relabelled(source, new_labels, labels)
+        _write_typed(source, target, relabelled, removed, output)
+
+    print_message(f"{_changes(decisions)}; the data are in {one_line(output)}{_pairs(decisions)}")
+    _print_wrong_without_label(decisions, options, target)
+    if options.keep:
+        _keep(source, target, decisions, output)
+
+
+def _new_labels(decisions: Decisions) -> dict[int, str]:
+    """The label of each row whose label changes."""
+    return {row: made.label for row, made in decisions.items() if made.decision == "relabel"}
+
+
+def _removed(decisions: Decisions) -> set[int]:
+    """Rows to remove."""
+    return {row for row, made in decisions.items() if made.decision == "remove"}
+
+
+def _changes(decisions: Decisions) -> str:
+    """How many labels are changed, rows removed, and so on."""
+    kinds = Counter(decision.decision for decision in decisions.values())
+    counts = [number_of("label", kinds["relabel"], "changed")]
+    if kinds["remove"]:
+        counts.append(number_of("row", kinds["remove"], "removed"))
+    counts += [f"{kinds['confirm']:,} confirmed", f"{kinds['skip']:,} skipped"]
+    return ", ".join(counts)
+
+
+def _pairs(decisions: Decisions) -> str:
+    """The commonest changes of labels, one on each line, from one label to another."""
+    pairs = Counter((decisions[row].given, label) for row, label in _new_labels(decisions).items())
+    lines = [
+        f"\n  {one_line(given)} -> {one_line(label)}: {count:,}"
+        for (given, label), count in pairs.most_common(MAX_PAIRS)
+    ]
+    return "".join(lines)
+
+
+def _print_wrong_without_label(decisions: Decisions, options: ApplyOptions, target: str) -> None:
+    """Say how to choose the labels of rows judged wrong, if some have none yet."""
+    n_wrong = sum(decision.decision == "wrong" for decision in decisions.values())
+    if not n_wrong:
+        return
+    is_review = any(decision.asked for decision in decisions.values())
+    review = ["--review", options.decisions] if is_review else []
+    arguments = ["report", options.train, "--target", target, *review, "-o", "labels.html"]
+    report = one_line(shlex.join(["nearworth", *arguments]))
     print_message(
-        f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in"
-        f" {one_line(output)}{which}"
+        f"{n_wrong:,} judged wrong have no label yet and stay as they are. To choose one: {report}"
     )
-    if kinds["wrong"]:
-        review = (
-            ["--review", decisions] if any(decision.asked for decision in made.values()) else []
-        )
-        again = ["nearworth", "report", train, "--target", target, *review, "-o", "labels.html"]
-        to_choose = f"To choose one: {one_line(shlex.join(again))}"
-        print_message(
-            f"{kinds['wrong']:,} judged wrong have no label yet and stay as they are. {to_choose}"
-        )
-    if keep:
-        _keep(source, target, made, output)
 
 
-def _carried_out(one: Decision) -> Decision:
-    """The answer of a review as the decision that it is: a wrong label is changed if the right one
-    is known.
+def _as_decision(answer: Decision) -> Decision:
+    """The answer of a review as a decision; a decision as it is.
+
+    A label that is wrong is changed if the right one is known, and else stays "wrong".
     """
-    meant = {"right": "confirm", "wrong": "relabel" if one.label else "wrong"}.get(
-        one.decision, one.decision
-    )
-    return (
-        one._replace(decision=meant, label=one.label or one.given)
-        if one.decision in ANSWERS
-        else one
-    )
+    if answer.decision not in ANSWERS:
+        return answer
+    decision = answer.decision
+    if decision == "right":
+        decision = "confirm"
+    elif decision == "wrong" and answer.label:
+        decision = "relabel"
+    return answer._replace(decision=decision, label=answer.label or answer.given)
 
 
 def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
-    """Keep the decisions beside the data, before and after: the next report does not ask again."""
+    """Keep the decisions beside both the old and the new data.
+
+    The next report does not ask about these rows again.
+    """
     records = _as_records(source, target, made)
+    folders = {Path(path).absolute().parent for path in (source.path, output)}
     try:
-        for folder in sorted({Path(source.path).absolute().parent, Path(output).absolute().parent}):
-            with locked(
-                folder / KEPT
-            ):  # between reading and writing, another process might add its own
+        for folder in sorted(folders):
+            # Between reading and writing, another process might add its own.
+            with locked(folder / KEPT):
                 kept = KeptDecisions(folder)
                 kept.add(records)
                 kept.write()
@@ -238,18 +277,20 @@ def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
 
 
 def _as_records(source: DataFile, target: str, made: Decisions) -> list[tuple[str, ...]]:
-    """Decisions as they are kept, by FIELDS; what was skipped, or is wrong without a label, is
-    still open.
+    """Decisions as they are kept, by FIELDS.
+
+    Rows that were skipped, or are wrong without a label, are still open.
     """
-    judged = [decision for decision in made.values() if decision.decision not in ("skip", "wrong")]
-    keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
+    final = [decision for decision in made.values() if decision.decision not in ("skip", "wrong")]
+    rows = np.array([decision.row for decision in final], dtype=np.intp)
     return [
         (key, target, decision.given, decision.decision, decision.label, str(decision.row))
-        for key, decision in zip(keys, judged, strict=True)
+        for key, decision in zip(row_keys(source, target, rows), final, strict=True)
     ]
 
 
 def _labels(source: DataFile, target: str) -> list[Any]:
+    """The label of each row, None where there is none."""
     if source.y is not None:
         return list(source.y.tolist())
     if not source.is_table:
@@ -263,20 +304,22 @@ def _labels(source: DataFile, target: str) -> list[Any]:
 
 
 def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str) -> None:
-    """Copy a CSV byte by byte but for the changed labels (None: rows removed), so that 1.50 stays
-    1.50.
+    """Copy a CSV byte by byte but for the labels that are new. Where they are None, rows go.
+
+    Cells keep their spelling: 1.50 stays 1.50.
     """
-    path, table = Path(source.path), source.table
+    path = Path(source.path)
+    table = source.table
     dialect = find_dialect(path)
 
-    def change(row: int, found: str) -> str | None:
-        if new[row] is None:
+    def change(row: int, old: str) -> str | None:
+        label = new[row]
+        if label is None:
             return None
-        return _written_like(found, guard(new[row]), comma=dialect.decimal == ",")
+        return _written_like(old, guard(label), comma=dialect.decimal == ",")
 
-    lines = replace_cells(
-        path, dialect, table.column_names.index(target), new, change, table.num_rows
-    )
+    column = table.column_names.index(target)
+    lines = replace_cells(path, dialect, column, new, change, table.num_rows)
     write_bytes(output, lambda file: file.writelines(lines))
 
 
@@ -286,39 +329,55 @@ def _written_like(given: str, label: str, comma: bool = False) -> str:
     >>> _written_like("true", "False"), _written_like("TRUE", "False"), _written_like("Cat", "Dog")
     ('false', 'FALSE', 'Dog')
     """
-    if label not in ("True", "False"):
-        return label.replace(".", ",") if comma and re.fullmatch(r"[+-]?\d*\.\d+", label) else label
-    return label.lower() if given.islower() else label.upper() if given.isupper() else label
+    if label in ("True", "False"):
+        if given.islower():
+            return label.lower()
+        return label.upper() if given.isupper() else label
+    if comma and re.fullmatch(r"[+-]?\d*\.\d+", label):
+        return label.replace(".", ",")
+    return label
 
 
 def _write_typed(
     source: DataFile, target: str, labels: list[Any], removed: set[int], output: str
 ) -> None:
-    """Write a table or an archive of arrays with these labels, in the type that they had, without
-    some rows.
+    """Write a table or an archive with these labels and without some rows.
+
+    The labels have the type that they had.
     """
     kept = np.array([row for row in range(len(labels)) if row not in removed])
     if source.is_table:
-        table, number = source.table, source.table.column_names.index(target)
-        table = table.set_column(
-            number, table.schema.field(number), pa.array(labels, table.schema.field(number).type)
-        )
-        if source.index is not None and not output.lower().endswith((".csv", ".tsv")):
-            for name in source.index.column_names:
-                table = table.append_column(source.index.schema.field(name), source.index[name])
-        table = table.replace_schema_metadata(source.table.schema.metadata)
+        table = _with_labels(source, target, labels, has_index=_keeps_index(output))
         write_columns(table.take(kept) if removed else table, output)
         return
-    y = np.array(
-        labels, dtype=None if source.y.dtype.kind in "UT" else source.y.dtype
-    )  # text may be longer now
+    # Text may be longer now.
+    label_type = None if source.y.dtype.kind in "UT" else source.y.dtype
     with np.load(source.path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files} | {source.y_name: y}
+        arrays = {name: archive[name] for name in archive.files}
+    arrays[source.y_name] = np.array(labels, dtype=label_type)
     if removed:
-        arrays = {
-            name: a[kept] if a.ndim and len(a) == len(labels) else a for name, a in arrays.items()
-        }
+        for name, array in arrays.items():
+            # Only these have an entry for each row.
+            if array.ndim and len(array) == len(labels):
+                arrays[name] = array[kept]
     write_bytes(output, lambda file: np.savez_compressed(file, **arrays))
+
+
+def _keeps_index(output: str) -> bool:
+    """Whether the format of a file has a place for the index of pandas."""
+    return not output.lower().endswith((".csv", ".tsv"))
+
+
+def _with_labels(source: DataFile, target: str, labels: list[Any], *, has_index: bool) -> Any:
+    """The table of a file with other labels, and with the index of pandas."""
+    table = source.table
+    number = table.column_names.index(target)
+    column = table.schema.field(number)
+    table = table.set_column(number, column, pa.array(labels, column.type))
+    if has_index and source.index is not None:
+        for name in source.index.column_names:
+            table = table.append_column(source.index.schema.field(name), source.index[name])
+    return table.replace_schema_metadata(source.table.schema.metadata)
 
 
 def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> list[Any]:
@@ -336,25 +395,29 @@ def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> lis
 
 
 def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
-    """Refuse decisions made on other rows: by ids or else by the number of rows, and by the
-    labels.
+    """Refuse decisions made on other rows.
+
+    Rows are recognised by ids, or else by the number of rows, and by the labels.
     """
-    n_rows, last = len(labels), max(made)
-    has, shown = f"{source.path}: has {n_rows:,} rows", _as_reported(labels)
+    n_rows = len(labels)
+    last = max(made)
+    size = f"{source.path}: has {n_rows:,} rows"
     if last >= n_rows:
-        raise InputError(f"{has}, but there is a decision on row {last}. {RIGHT_FILE}")
+        raise InputError(f"{size}, but there is a decision on row {last}. {RIGHT_FILE}")
+    reported = _as_reported(labels)
     for row, decision in made.items():
         if decision.id and source.is_table:
             _check_id(source, decision)
         elif decision.of_rows and int(decision.of_rows) != n_rows:
-            made_on = f"data of {decision.of_rows} rows"
             raise InputError(
-                f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}"
+                f"{size}, but the decision on row {row} was made on data of {decision.of_rows}"
+                f" rows. {RIGHT_FILE}"
             )
-        if not any(same_label(found[row], decision.given) for found in (labels, shown)):
-            has = f"{source.path}: row {row} has the label {str(labels[row])!r}"
+        is_written = same_label(labels[row], decision.given)
+        if not is_written and not same_label(reported[row], decision.given):
             raise InputError(
-                f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}"
+                f"{source.path}: row {row} has the label {str(labels[row])!r}, but the decision was"
+                f" made on {decision.given!r}. {RIGHT_FILE}"
             )
 
 
@@ -381,14 +444,13 @@ def _check_id(source: DataFile, decision: Decision) -> None:
 
 
 def _spellings(cell: Any) -> set[str]:
-    """A cell as it is written, and as it is printed where a column of such cells is read as
-    moments.
-    """
-    found = {str(cell)}
-    for kind in MOMENTS if isinstance(cell, str) else ():
-        with suppress(pa.ArrowException):
-            found.add(str(pa.scalar(cell).cast(kind).as_py()))
-    return found
+    """A cell as it is written, and as it is printed where such cells are read as moments."""
+    spellings = {str(cell)}
+    if isinstance(cell, str):
+        for moment in MOMENTS:
+            with suppress(pa.ArrowException):
+                spellings.add(str(pa.scalar(cell).cast(moment).as_py()))
+    return spellings
 
 
 def _as_reported(labels: list[Any]) -> list[Any]:
@@ -396,69 +458,106 @@ def _as_reported(labels: list[Any]) -> list[Any]:
     if not all(label is None or isinstance(label, str) for label in labels):
         return labels
     column = pa.chunked_array([pa.array(labels, pa.string())])
-    read = find_reader(column)(column)
-    return list(read.to_pylist()) if kind_of(read) == "number" else labels
+    values = find_reader(column)(column)
+    return list(values.to_pylist()) if kind_of(values) == "number" else labels
 
 
-def answered(data: Data, audit: LabelAudit, reviews: tuple[str, ...]) -> tuple[Data, LabelAudit]:
-    """The data with what reviews settle, and the audit with their answers, one after the other,
-    each drawn anew.
+@dataclass(frozen=True)
+class ReviewedAudit:
+    """An audit with the answers of reviews.
+
+    Attributes
+    ----------
+    audit : LabelAudit
+    corrected : list of int
+        Audited rows that a review named another label for. They need not be shown again.
+    n_reviewed : int
+        Audited rows that were reviewed, in all reviews together.
     """
-    corrected, n_reviewed = list[int](), 0
-    position = {
-        number: index for index, number in enumerate(data.rows.numbers.tolist())
-    }  # among the rows audited
-    for path in reviews:
-        made, _ = read_decisions(path, ANSWERS, REVIEWED)
-        for row, judged in made.items():
-            known = int(judged.of_rows) == data.rows.of_rows and row in position
-            if not known or not same_label(data.y[position[row]], judged.given):
-                was = (
-                    f"row {row} was {judged.given!r} among {judged.of_rows} rows when it was judged"
-                )
-                raise InputError(
-                    f"{path}: {was}. {RIGHT_FILE} A cleaned copy needs a review of its own."
-                )
-        wrong = {
-            position[row]: one.decision == "wrong"
-            for row, one in made.items()
-            if one.decision != "skip"
+
+    audit: LabelAudit
+    corrected: list[int]
+    n_reviewed: int
+
+
+def add_reviews(dataset: Dataset, audit: LabelAudit, paths: tuple[str, ...]) -> ReviewedAudit:
+    """Give the answers of reviews to an audit, one file after the other.
+
+    Each review was drawn by the audit with the answers of those before it.
+    """
+    corrected: list[int] = []
+    n_reviewed = 0
+    audited_row = {row: index for index, row in enumerate(dataset.labeled_rows.tolist())}
+    for path in paths:
+        answers, _ = read_decisions(path, ANSWERS, REVIEWED)
+        _check_answers(path, answers, dataset, audited_row)
+        is_wrong = {
+            audited_row[row]: answer.decision == "wrong"
+            for row, answer in answers.items()
+            if answer.decision != "skip"
         }
-        if not wrong:
+        if not is_wrong:
             raise InputError(f"{path}: holds no judged row.")
-        number, seed = next((int(one.asked), int(one.seed)) for one in made.values())
-        strange = sorted(wrong.keys() - {*audit.review_sample(number, random_state=seed).tolist()})
-        if len(strange) > STRANGE * len(wrong):
-            problem = f"row {strange[0]} is not among the {number:,} rows of this review"
-            needed = (
-                "Give the options and, in their order, the earlier reviews that its page was made"
-                " with."
+        first_answer = next(iter(answers.values()))
+        is_wrong = _without_strangers(path, is_wrong, first_answer, audit)
+        audit = audit.reviewed(np.array([*is_wrong]), np.array([*is_wrong.values()]))
+        n_reviewed += len(is_wrong)
+        corrected += [
+            audited_row[row]
+            for row, answer in answers.items()
+            if is_wrong.get(audited_row[row])
+            and answer.label
+            and not same_label(answer.given, answer.label)
+        ]
+    return ReviewedAudit(audit, corrected, n_reviewed)
+
+
+def _check_answers(
+    path: str, answers: Decisions, dataset: Dataset, audited_row: dict[int, int]
+) -> None:
+    """Refuse answers about rows of another file, or about labels that have changed since."""
+    for row, answer in answers.items():
+        is_here = int(answer.of_rows) == dataset.n_rows and row in audited_row
+        if not is_here or not same_label(dataset.y[audited_row[row]], answer.given):
+            raise InputError(
+                f"{path}: row {row} was {answer.given!r} among {answer.of_rows} rows when it was"
+                f" judged. {RIGHT_FILE} A cleaned copy needs a review of its own."
             )
-            raise InputError(f"{path}: {problem}. {needed}")
-        if strange:  # rounded to the other side of a limit by another processor
-            left_out = (
-                f"{number_of('answer', len(strange))} left out, on rows that are not drawn here."
-            )
-            print_message(f"{one_line(path)}: {left_out}")
-            wrong = {row: is_wrong for row, is_wrong in wrong.items() if row not in strange}
-        audit, n_reviewed = (
-            audit.reviewed(np.array([*wrong]), np.array([*wrong.values()])),
-            n_reviewed + len(wrong),
+
+
+def _without_strangers(
+    path: str, is_wrong: dict[int, bool], answer: Decision, audit: LabelAudit
+) -> dict[int, bool]:
+    """The answers about rows that this audit draws for the review.
+
+    A few others are left out: another processor may have rounded them to the other side of a limit.
+    If there are many, the audit is not the one that the review was drawn by.
+    """
+    size = int(answer.asked)
+    drawn = set(audit.review_sample(size, random_state=int(answer.seed)).tolist())
+    strangers = sorted(is_wrong.keys() - drawn)
+    if len(strangers) > MAX_STRANGER_SHARE * len(is_wrong):
+        raise InputError(
+            f"{path}: row {strangers[0]} is not among the {size:,} rows of this review. Give the"
+            " options and, in their order, the earlier reviews that its page was made with."
         )
-        named = (
-            row for row, one in made.items() if one.label and not same_label(one.given, one.label)
-        )
-        corrected += [position[row] for row in named if wrong.get(position[row])]
-    return replace(data, n_reviewed=n_reviewed, rows=replace(data.rows, judged=corrected)), audit
+    if not strangers:
+        return is_wrong
+    left_out = number_of("answer", len(strangers))
+    print_message(f"{one_line(path)}: {left_out} left out, on rows that are not drawn here.")
+    return {row: wrong for row, wrong in is_wrong.items() if row not in strangers}
 
 
 class KeptDecisions:
-    """The decisions that are kept in a folder, if any: by row and target, one for each label judged
-    and each copy.
+    """The decisions that are kept in a folder; none without a folder.
+
+    They are found by the key of the row and the target. There is one for each label that was
+    decided on, and for each of the identical rows.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self.path = (folder or Path()) / KEPT
+        # By the key and the target, then by the folded label and where the row was.
         self._known: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = {}
         if folder is None or not self.path.exists():
             return
@@ -466,25 +565,23 @@ class KeptDecisions:
             for record in json.loads(self.path.read_text(encoding="utf-8"))["decisions"]:
                 self._enter(*(str(({"at": ""} | record)[name]) for name in FIELDS))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            problem = (
+            raise InputError(
                 f"{self.path}: is no file of kept decisions ({error}). Delete or repair it, or use"
-                " --ask-again."
-            )
-            raise InputError(problem, add=("--ask-again",)) from error
+                " --ask-again.",
+                add=("--ask-again",),
+            ) from error
 
     def _enter(self, row: str, target: str, given: str, *made: str) -> None:
         record = dict(zip(FIELDS, (row, target, given, *made), strict=True))
         self._known.setdefault((row, target), {})[folded(given), record["at"]] = record
 
     def add(self, records: list[tuple[str, ...]]) -> None:
-        """Keep further decisions; a later one on the same row, label and copy replaces the earlier
-        one.
-        """
+        """Keep further decisions. A later one on the same row and label replaces an earlier one."""
         for record in records:
             self._enter(*record)
 
     def write(self) -> None:
-        """Replace the file, under its lock: readers see the one or the other, never a part."""
+        """Replace the file, under its lock. Readers see the old file or the new one."""
         records = [
             record for key in sorted(self._known) for _, record in sorted(self._known[key].items())
         ]
@@ -492,60 +589,78 @@ class KeptDecisions:
         text = f'{{"version": {VERSION}, "decisions": [\n{lines}\n]}}\n'
         write_bytes(str(self.path), lambda file: file.write(text.encode("utf-8", "replace")))
 
-    def judged(self, data: Data, rows: IntVector) -> BoolVector:
-        """Which rows were judged with the label that they have, or were given it then: one for each
-        decision.
+    def is_decided(self, dataset: Dataset, rows: IntVector) -> BoolVector:
+        """Which of these rows were decided on.
+
+        A decision counts for one row of identical cells: for one that has the label decided on, or
+        still the label that the decision was about.
         """
-        target, X, found = data.rows.target, data.rows.X, list[int]()
         if not self._known:
             return np.zeros(len(rows), dtype=bool)
-        known = rows[[(key, target) in self._known for key in row_keys(data.source, target, rows)]]
-        near, given = (
-            np.arange(len(X)),
-            dict(zip(data.rows.numbers.tolist(), data.y.tolist(), strict=True)),
-        )
-        for column in range(
-            X.shape[1]
-        ):  # keys are slow: only of rows that may be identical to one of these
-            near = near[np.isin(X[near, column], X[known, column])]
-        keys = sorted(zip(row_keys(data.source, target, near), near.tolist(), strict=True))
-        for key, copies in groupby(keys, key=lambda pair: pair[0]):
-            alike, taken = (
-                {row for _, row in copies},
-                dict[str, int](),
-            )  # by where the row was when it was judged
-            for record in self._known.get((key, target), {}).values():
-                fits = {
-                    row: same_label(given.get(row), record["label"])
-                    for row in alike - {*taken.values()}
-                }
-                fits = {
-                    row: it
-                    for row, it in fits.items()
-                    if it or same_label(given.get(row), record["given"])
-                }
-                # the row itself, else one that has the label decided on, else one that has that
-                # judged
-                if fits:
-                    best = min(fits, key=lambda row: (str(row) != record["at"], not fits[row], row))
-                    taken.setdefault(record["at"], best)
-            found += taken.values()
-        return np.isin(rows, found)
+        decided: list[int] = []
+        given = dict(zip(dataset.labeled_rows.tolist(), dataset.y.tolist(), strict=True))
+        for key, identical in self._identical_rows(dataset, rows).items():
+            decided += _rows_of_decisions(
+                list(self._known.get((key, dataset.target), {}).values()), identical, given
+            )
+        return np.isin(rows, decided)
+
+    def _identical_rows(self, dataset: Dataset, rows: IntVector) -> dict[str, set[int]]:
+        """By their key, the rows of the data that are identical to one of these that is known."""
+        assert dataset.file is not None
+        target = dataset.target
+        keys = row_keys(dataset.file, target, rows)
+        known_rows = rows[[(key, target) in self._known for key in keys]]
+
+        # Keys are slow: they are computed only for rows that have each number in common with one
+        # of the known rows.
+        X = dataset.X
+        candidates = np.arange(len(X))
+        for column in range(X.shape[1]):
+            candidates = candidates[np.isin(X[candidates, column], X[known_rows, column])]
+        identical: dict[str, set[int]] = {}
+        keys = row_keys(dataset.file, target, candidates)
+        for key, row in sorted(zip(keys, candidates.tolist(), strict=True)):
+            identical.setdefault(key, set()).add(row)
+        return identical
+
+
+def _rows_of_decisions(
+    records: list[dict[str, str]], identical: set[int], given: dict[int, Any]
+) -> list[int]:
+    """The row that each decision is about, among identical rows, as far as there is one."""
+    # By where the row was when it was decided on.
+    taken: dict[str, int] = {}
+    for record in records:
+        has_new_label: dict[int, bool] = {}
+        for row in identical - set(taken.values()):
+            is_new = same_label(given.get(row), record["label"])
+            if is_new or same_label(given.get(row), record["given"]):
+                has_new_label[row] = is_new
+        if has_new_label:
+            # The row itself, else one that has the label decided on, else one that has the label
+            # that the decision was about.
+            best = min(
+                (str(row) != record["at"], not new, row) for row, new in has_new_label.items()
+            )
+            taken.setdefault(record["at"], best[-1])
+    return list(taken.values())
 
 
 def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:
-    """A hash for each row, of all its cells but the target, whatever order or format they are
-    in.
+    """A hash for each row, of all its cells but the target.
+
+    It depends neither on the order of columns nor on the format of the file.
     """
-    names, rows = list[str](), np.asarray(rows, dtype=np.intp)
+    rows = np.asarray(rows, dtype=np.intp)
+    names: list[str] = []
     if source.is_table:
         names = sorted(name for name in source.table.column_names if name != target)
-        lines: Any = [
-            [record[name] for name in names] for record in source.table.take(rows).to_pylist()
-        ]
+        records = source.table.take(rows).to_pylist()
+        rows_of_cells: Any = [[record[name] for name in names] for record in records]
     else:
-        lines = np.asarray(source.X[rows], dtype=np.float64).tolist()
-    texts = (repr([*names, *map(_plain, cells)]) for cells in lines)
+        rows_of_cells = np.asarray(source.X[rows], dtype=np.float64).tolist()
+    texts = (repr([*names, *map(_plain, cells)]) for cells in rows_of_cells)
     return [sha256(text.encode("utf-8", "replace")).hexdigest()[:KEY_LENGTH] for text in texts]
 
 
@@ -562,16 +677,21 @@ def _plain(cell: Any) -> str:
 
 
 def same_label(cell: Any, text: str) -> bool:
-    """Equal but for case and white space, or as numbers (007 is 7), of whose fractions six digits
-    may be printed.
+    """Whether a cell is the label that a page printed.
+
+    They may differ in case and white space, or be the same number (007 is 7). Fractions may have
+    been printed with six or fifteen digits.
     """
-    found = "" if cell is None else str(cell)
-    if folded(found) == folded(text) or (not text and folded(found) in NOTHING):
+    written = "" if cell is None else str(cell)
+    if folded(written) == folded(text):
+        return True
+    if not text and folded(written) in NOTHING:
         return True
     try:
-        number = Decimal(found.strip())
-        return number == Decimal(text) or (
-            number % 1 != 0 and text in (f"{float(number):.{n}g}" for n in (6, 15))
-        )
+        number = Decimal(written.strip())
+        if number == Decimal(text):
+            return True
+        is_fraction = number % 1 != 0
+        return is_fraction and text in (f"{float(number):.6g}", f"{float(number):.15g}")
     except InvalidOperation:
         return False

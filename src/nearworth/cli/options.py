@@ -1,11 +1,8 @@
-"""Options that several commands share, as lists of click parameters; progress, and messages unless
---quiet.
-"""
+"""Options that several commands share, as lists of click parameters. Progress and messages."""
 
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -13,40 +10,39 @@ from click import Argument, Choice, FloatRange, IntRange, Option
 
 from nearworth._common.text import lines
 
-PATH = click.Path(
-    readable=False
-)  # files that cannot be read are refused when they are read, in one wording
-MODEL = (
-    "n_neighbors",
-    "metric",
-    "utility",
-    "semivalue",
-    "search",
-    "max_error",
-    "max_memory",
-    "n_jobs",
-)
+# Files that cannot be read are refused when they are read, in one wording.
+PATH = click.Path(readable=False)
 SEMIVALUES = ("shapley", "banzhaf", "loo", "composite")
-BAR_DELAY = 2.0  # seconds before a bar is shown
-QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
+# Work that takes less time needs no bar.
+BAR_DELAY_SECONDS = 2.0
+# In the context of a command: whether messages are printed.
+QUIET_KEY = "nearworth.quiet"
 
 
 class Progress:
-    """Counts rows: for a bar on a terminal, and for what is said after Ctrl-C."""
+    """Counts rows, for a bar on a terminal and for the message after Ctrl-C."""
 
-    done = total = 0
-    _bar: Any = None
+    def __init__(self) -> None:
+        self.done = 0
+        self.total = 0
+        self._bar: Any = None
 
     def __call__(self, done: int, total: int) -> None:
         if self._bar is None and sys.stderr.isatty() and not is_quiet():
             from tqdm.auto import tqdm
 
-            self._bar = tqdm(total=total, initial=done, unit=" rows", delay=BAR_DELAY)
-        self.done, self.total = done, total
+            self._bar = tqdm(total=total, initial=done, unit=" rows", delay=BAR_DELAY_SECONDS)
+        self.done = done
+        self.total = total
         if self._bar is not None:
             self._bar.update(done - self._bar.n)
             if done >= total:
                 self.close()
+
+    def restart(self) -> None:
+        """Count from zero, for another command."""
+        self.done = 0
+        self.total = 0
 
     def close(self) -> None:
         if self._bar is not None:
@@ -256,16 +252,16 @@ def audit() -> list[click.Parameter]:
 
 
 def output(what: str, default: str | None = None) -> list[click.Parameter]:
-    """Where results go; without a default the option is required, and only with "-" they may go to
-    stdout.
+    """Where results go. Without a default the option is required.
+
+    Results may go to stdout only where that is the default.
     """
-    needed: dict[str, Any] = (
-        {"required": True} if default is None else {"default": default, "show_default": False}
-    )
-    if default != "-":
-        needed["callback"] = _refuse_stdout
+    need: dict[str, Any] = {"required": True}
+    if default is not None:
+        need = {"default": default, "show_default": False}
+    check = None if default == "-" else _refuse_stdout
     return [
-        Option(["-o", "--output"], metavar="FILE", help=what, **needed),
+        Option(["-o", "--output"], metavar="FILE", help=what, callback=check, **need),
         Option(["--force"], is_flag=True, help="Replace an existing file."),
     ]
 
@@ -278,20 +274,3 @@ def _refuse_stdout(_context: click.Context, _parameter: click.Parameter, path: s
 
 def json(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> Option:
     return Option(["--json", "as_json"], is_flag=True, help=what)
-
-
-def pop_model(given: dict[str, Any]) -> dict[str, Any]:
-    """Take the parameters of `KNNShapley` but the task out of the options; contradictions are
-    refused at once.
-    """
-    model = {name: given.pop(name) for name in MODEL}
-    progress.done = progress.total = 0
-    if model["search"] == "faiss" and not find_spec("faiss"):
-        raise click.UsageError(
-            "--search faiss needs faiss, which is not installed: pip install 'nearworth[faiss]'"
-        )
-    if model["search"] in ("lsh", "faiss") and model["max_error"] is None:
-        raise click.UsageError(
-            f"--search {model['search']} needs --max-error, which says how far to search."
-        )
-    return model

@@ -15,7 +15,6 @@ their hashes. Cells of the data reach the page as escaped text or as JSON in whi
 escaped, never as markup.
 """
 
-from nearworth.report.content import Rows
 from nearworth.report.page import render_report, write_report
 
-__all__ = ["Rows", "render_report", "write_report"]
+__all__ = ["render_report", "write_report"]

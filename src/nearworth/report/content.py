@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from nearworth.report.shown import (
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
     from nearworth.audit.scan import Finding
+    from nearworth.tables.dataset import Dataset
 
 MOST_SUSPECTS, MOST_NEAR, MOST_UNLABELLED, MOST_FOUND = 5_000, 10, 500, 1_000
 TABS = ("duplicates", "outliers", "leakage")
@@ -35,30 +35,6 @@ MOST_POINTS = 4_000  # drawn besides the rows that are shown
 SAMPLE, SAMPLE_SEED = 100, 20_261
 ROOM = 5_000_000  # characters of all cells
 BINS, MOST_DECIMALS = 25, 6
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Everything about the rows of a file that the audit does not know: all optional."""
-
-    X: Any = None
-    target: str = "label"
-    _: KW_ONLY
-    id_name: str | None = None
-    ids: Any = None
-    names: tuple[str, ...] | None = None  # of the columns of X
-    cells: dict[str, Any] = field(default_factory=dict)  # columns as they were in the file
-    image_shape: tuple[int, ...] | None = None
-    image_names: Any = None  # a file name for each row, relative to the folder
-    image_folder: Path = Path()
-    images_below: Path | None = None  # where images may be; None for their folder
-    source: str = ""
-    notes: list[str] = field(default_factory=list)
-    numbers: Any = None  # of the audited rows in the file; None if it has no others
-    of_rows: int | None = None  # in the file
-    validation_numbers: Any = None  # of the validation rows in their file; None if it has no others
-    judged: Any = ()  # rows of the audit that need not be asked about again
-    unlabelled: Suggestions | None = None
 
 
 class Suggestions(NamedTuple):
@@ -93,10 +69,13 @@ class Content:
     def __init__(
         self,
         audit: LabelAudit,
-        rows: Rows,
+        rows: Dataset,
         selection: Mapping[str, Any],
         findings: Mapping[str, Finding] | None = None,
         listed: IntVector | None = None,
+        *,
+        decided: Any = (),
+        suggestions: Suggestions | None = None,
     ) -> None:
         self.of_classes = audit.suggested_range is None
         if not self.of_classes:  # of a frame they are objects
@@ -113,10 +92,11 @@ class Content:
             suspects = suspects[
                 np.argsort(~np.isin(suspects, audit.judged_wrong), kind="stable")
             ]  # they need a label
-        self.suspects = suspects[~np.isin(suspects, rows.judged)]
+        self.decided, self.suggestions = decided, suggestions
+        self.suspects = suspects[~np.isin(suspects, decided)]
         self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
         self.labels, self.codes = np.unique(audit.given, return_inverse=True)
-        self.numbers = RowNumbers.make(len(audit), rows.numbers, rows.of_rows)
+        self.numbers = RowNumbers.of(rows, len(audit))
 
     def page_data(self) -> dict[str, Any]:
         """All that the page's script reads; rows are file rows."""
@@ -139,7 +119,7 @@ class Content:
             .permutation(sample)
             .tolist(),  # in an order by lot
             "nListed": len(suspects),
-            "nJudged": len(self.rows.judged),
+            "nJudged": len(self.decided),
             "errors": [math.floor(count.lower), math.ceil(count.upper)],
             "errorsSaid": str(count),
             "estimate": None
@@ -190,8 +170,8 @@ class Content:
         if "exact" in columns:
             tab["exact"] = columns["exact"][:MOST_FOUND].tolist()
         if "training_row" in columns:  # the rows of the finding are validation rows
-            others, in_file = found.rows[:MOST_FOUND], self.rows.validation_numbers
-            tab["other"] = (others if in_file is None else in_file[others]).tolist()
+            others, trusted = found.rows[:MOST_FOUND], self.rows.validation
+            tab["other"] = (others if trusted is None else trusted.labeled_rows[others]).tolist()
         return tab
 
     def _labeled_rows(self, found: IntVector) -> IntVector:
@@ -223,7 +203,7 @@ class Content:
         # The order of the shown rows. Room for cells and images goes to the first ones.
         rows_near = [self._file_rows([n.row for n in group]) for group in near]
         around = rows_near
-        rest = rows.unlabelled
+        rest = self.suggestions
         if rest is not None:
             around = [*rows_near, *map(self._file_rows, rest.near[:MOST_UNLABELLED])]
             sample = [*sample, *rest.rows[:MOST_UNLABELLED]]
@@ -278,7 +258,7 @@ class Content:
 
     def _with_unlabelled(self, data: dict[str, Any]) -> dict[str, Any]:
         """The data with what is suggested for the rows that have no label."""
-        found = self.rows.unlabelled
+        found = self.suggestions
         if found is None:
             return data
         code, first = (

@@ -19,12 +19,13 @@ from nearworth._common.files import atomic_write
 from nearworth._common.text import cell, one_line
 from nearworth._common.types import IntVector
 from nearworth._version import __version__
-from nearworth.report.content import Content, Rows
+from nearworth.report.content import Content, Suggestions
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
     from nearworth.audit.scan import Finding
     from nearworth.results.owners import OwnerValues
+    from nearworth.tables.dataset import Dataset
 
 # One script, in parts: each may use what those before it define.
 SCRIPTS = (
@@ -43,7 +44,9 @@ SCRIPTS = (
 )
 
 
-def write_report(audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], *about: Any) -> None:
+def write_report(
+    audit: LabelAudit, rows: Dataset, path: str | os.PathLike[str], *about: Any
+) -> None:
     """Write the report of an audit to one HTML file; what it is about as in `render_report`."""
     with atomic_write(path) as file:
         file.write(render_report(audit, rows, *about).encode())
@@ -51,14 +54,22 @@ def write_report(audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], *a
 
 def render_report(
     audit: LabelAudit,
-    rows: Rows,
+    rows: Dataset,
     selection: Mapping[str, Any] | None = None,
     findings: Mapping[str, Finding] | None = None,
+    *,
+    decided: Any = (),
+    suggestions: Suggestions | None = None,
 ) -> str:
-    """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`, `findings` those
-    of a scan.
+    """The report as HTML.
+
+    `selection` are the keywords of `LabelAudit.suspects`, `findings` those of a scan. `decided` are
+    audited rows that were decided on before, which are not listed. `suggestions` are labels for
+    rows that have none.
     """
-    content = Content(audit, rows, selection or {}, findings)
+    content = Content(
+        audit, rows, selection or {}, findings, decided=decided, suggestions=suggestions
+    )
     data = content.page_data()
     rule, empty = (
         audit.describe_selection(content.selection),
@@ -78,7 +89,7 @@ def render_report(
 
 
 def render_review(
-    audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *, blind: bool = False
+    audit: LabelAudit, rows: Dataset, drawn: IntVector, seed: int, *, blind: bool = False
 ) -> str:
     """The page for judging rows drawn by chance; `blind` shows what the audit says of a row once it
     is judged.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearworth._common.types import BoolVector, IntVector
+
+if TYPE_CHECKING:
+    from nearworth.tables.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,13 @@ class RowNumbers:
         labeled = np.full(n_file_rows or n_labeled, -1, dtype=np.intp)
         labeled[in_file] = np.arange(n_labeled)
         return cls(in_file, labeled)
+
+    @classmethod
+    def of(cls, dataset: Dataset, n_labeled: int) -> RowNumbers:
+        """The numbers of the rows of a dataset. Without labels in it all rows have one."""
+        if dataset.labels is None:
+            return cls.make(n_labeled)
+        return cls.make(n_labeled, dataset.labeled_rows, dataset.n_rows)
 
     @property
     def n_labeled(self) -> int:

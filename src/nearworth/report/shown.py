@@ -16,7 +16,7 @@ import numpy as np
 from nearworth._common.types import FloatMatrix, IntVector
 
 if TYPE_CHECKING:
-    from nearworth.report.content import Rows
+    from nearworth.tables.dataset import Dataset
 
 MOST_CELLS, MOST_FEATURES = 24, 64  # columns shown; more features than this say nothing to a person
 LIMITS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, 250, 120, 60)  # of characters in a cell
@@ -49,7 +49,7 @@ class Cells:
     compared by.
     """
 
-    def __init__(self, rows: Rows, n_rows: int) -> None:
+    def __init__(self, rows: Dataset, n_rows: int) -> None:
         self._columns, self._X = rows.cells, None
         has_image = rows.image_shape is not None or rows.image_names is not None
         if (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nwl
@@ -14,78 +13,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.text import one_line
-from nearworth._common.types import BoolVector, FloatMatrix, IntVector, Task
+from nearworth._common.types import BoolVector, FloatMatrix, IntVector
 from nearworth.inputs.arrow import flat_vectors
-from nearworth.inputs.features import as_narwhals, check_label_column
 from nearworth.inputs.parameters import whole_number
 from nearworth.inputs.sources import as_table
 from nearworth.tables import InputError, listed
 from nearworth.tables.columns import OTHER, Column, FreeText, learn_column
-from nearworth.tables.labels import Target, TargetReader
-from nearworth.tables.readers import kind_of, missing_cells
+from nearworth.tables.readers import missing_cells
 
-MOST_NAMED = 5
-
-
-@dataclass(frozen=True)
-class LabelledFrame:
-    """A frame prepared as the command line prepares files: all rows as numbers, the target of those
-    that have one.
-    """
-
-    table: Any  # the columns to compare rows by, of Arrow
-    X: FloatMatrix
-    target: Target
-    preparer: TablePreparer
-    _: KW_ONLY
-    backend: str
-    index: Any = None
-    label: str = "label"  # the name of the target
-
-    @property
-    def labelled(self) -> BoolVector:
-        return self.target.labelled
-
-    def shown(self, ids: Any) -> dict[str, Any]:
-        """What a page shows of the rows: their cells, and which of them have a label."""
-        columns = {name: self.table[name] for name in self.table.column_names}
-        cells = {name: cells for name, cells in columns.items() if kind_of(cells) != "list"}
-        numbers = None if self.labelled.all() else np.flatnonzero(self.labelled)
-        found = {"X": self.X, "cells": cells, "ids": ids}
-        return found | {"notes": self.target.remarks, "numbers": numbers, "of_rows": len(self.X)}
-
-    def alike(self, X: Any, y: Any, argument: str) -> tuple[LabelledFrame | None, Any, Any]:
-        """Other rows and labels prepared alike, without those that have no label; first the frame,
-        if y is of it.
-        """
-        other = None if X is None else prepare_frame(X, y, argument, like=self)
-        if other is None:
-            return None, None if X is None else self.preparer.transform(X), y
-        return other, other.X[other.labelled], other.target.y
-
-
-def prepare_frame(
-    X: Any, label: Any, argument: str, task: Task | None = None, like: LabelledFrame | None = None
-) -> LabelledFrame | None:
-    """A frame whose column `label` is the target, prepared like another one if given; None if X is
-    something else.
-    """
-    frame = as_narwhals(as_table(X, argument), argument) if isinstance(label, str) else None
-    if not isinstance(frame, nwl.DataFrame):
-        return None
-    check_label_column(label, frame.columns, argument)
-    if min(frame.shape[0], frame.shape[1] - 1) < 1:
-        needed = f"give rows, and columns beside {label!r} to compare them"
-        raise ValueError(f"{argument} has shape {frame.shape}: {needed}.")
-    table, index = flat_vectors(_to_arrow(frame)), nwl.maybe_get_index(frame)
-    reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
-    target = reader.read(table[label], f"{argument}: the target {label!r}")
-    table = table.drop_columns(label)
-    preparer = (
-        like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
-    )
-    X, backend = preparer.transform(table), frame.implementation.value
-    return LabelledFrame(table, X, target, preparer, backend=backend, index=index, label=label)
+# Columns that a message names.
+MAX_NAMED = 5
 
 
 class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -139,70 +76,74 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         table = _as_arrow(X)
         cells = dict(zip(table.column_names, table.columns, strict=True))
         if self.strict:
-            _refuse_missing(
-                {name: one for name, one in cells.items() if not missing_cells(one).all()}
-            )
-        self.columns_: list[Column] = [learn_column(name, one, self) for name, one in cells.items()]
+            # Columns with nothing in them are left out.
+            _refuse_missing({name: c for name, c in cells.items() if not missing_cells(c).all()})
+        self.columns_: list[Column] = [learn_column(name, c, self) for name, c in cells.items()]
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = table.num_columns
         if not any(column.names for column in self.columns_):
             reasons = "; ".join(
-                f"{column.name!r} is {column.words}" for column in self.columns_[:MOST_NAMED]
+                f"{column.name!r} is {column.words}" for column in self.columns_[:MAX_NAMED]
             )
             raise InputError(f"no column is left to compare rows by: {reasons}.")
         return self
 
     def transform(self, X: Any) -> FloatMatrix:
-        """The matrix (N, columns made), float64. Columns may come in any order, but all must be
-        there.
+        """The matrix (N, columns made), float64.
+
+        Columns may come in any order, but all must be there.
         """
         check_is_fitted(self)
         table = _as_arrow(X)
-        there, here = {*self.feature_names_in_}, {*table.column_names}
-        lost, extra = sorted(there - here), sorted(here - there)
-        if lost or extra:
-            found = f"Missing: {lost[:MOST_NAMED]}; further: {extra[:MOST_NAMED]}"
-            raise InputError(f"columns differ from training. {found}.")
+        trained = {*self.feature_names_in_}
+        given = {*table.column_names}
+        if trained != given:
+            missing = sorted(trained - given)[:MAX_NAMED]
+            extra = sorted(given - trained)[:MAX_NAMED]
+            raise InputError(f"columns differ from training. Missing: {missing}; further: {extra}.")
+
         used = [column for column in self.columns_ if column.names]
-        cells = {
-            one.name: one.reader(table[one.name]) if one.reader else table[one.name] for one in used
-        }
+        cells: dict[str, Any] = {}
+        for column in used:
+            written = table[column.name]
+            cells[column.name] = column.reader(written) if column.reader else written
         for column in used:
             column.check_kind(cells[column.name])
         if self.strict:
             _refuse_missing(cells)
+
         matrix = np.empty((table.num_rows, len(self.get_feature_names_out())))
         ends = np.cumsum([len(column.names) for column in used])
-        for column, part in zip(used, np.split(matrix, ends[:-1], axis=1), strict=True):
-            column.encode(cells[column.name], part)
+        blocks = np.split(matrix, ends[:-1], axis=1)
+        for column, block in zip(used, blocks, strict=True):
+            column.encode(cells[column.name], block)
         return matrix
 
     def texts(self, X: Any) -> IntVector | None:
-        """A number for each row, the same for rows with the same texts, which the matrix may not
-        tell apart.
+        """A number for each row, the same for rows with the same texts.
 
-        None where no column is free text or groups rare categories. Case and white space do not
-        count. Rows that have only texts, all of them empty, have nothing that could be the same.
+        The matrix may not tell texts apart. None where no column is free text or groups rare
+        categories. Case and white space do not count. Rows that have only texts, all of them empty,
+        have nothing that could be the same.
         """
-        table, codes = _as_arrow(X), []
-        nothing = np.full(
-            table.num_rows,
-            all(isinstance(column, FreeText) for column in self.columns_ if column.names),
-        )
+        table = _as_arrow(X)
+        codes: list[IntVector] = []
+        only_texts = all(isinstance(column, FreeText) for column in self.columns_ if column.names)
+        is_empty = np.full(table.num_rows, only_texts)
         for column in self.columns_:
-            if isinstance(column, FreeText) or getattr(column, "labels", ())[-1:] == (OTHER,):
-                words = [
-                    " ".join(str(text or "").casefold().split())
-                    for text in table[column.name].to_pylist()
-                ]
-                codes.append(np.unique(np.array(words, dtype=object), return_inverse=True)[1])
-                nothing &= np.array(words, dtype=object) == ""
-        codes.append(np.cumsum(nothing) * nothing)
-        return (
-            np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel()
-            if len(codes) > 1
-            else None
-        )
+            groups_rare = getattr(column, "labels", ())[-1:] == (OTHER,)
+            if not isinstance(column, FreeText) and not groups_rare:
+                continue
+            cells = table[column.name].to_pylist()
+            words = [" ".join(str(text or "").casefold().split()) for text in cells]
+            texts = np.array(words, dtype=object)
+            codes.append(np.unique(texts, return_inverse=True)[1])
+            is_empty &= texts == ""
+        if not codes:
+            return None
+        # Empty rows differ from one another.
+        codes.append(np.cumsum(is_empty) * is_empty)
+        return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel()
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
         """Names of the columns of the matrix."""
@@ -217,26 +158,31 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 def _refuse_missing(columns: dict[str, Any]) -> None:
     """Refuse empty cells and infinite numbers."""
-    masks = {name: mask for name, cells in columns.items() if (mask := missing_cells(cells)).any()}
+    masks: dict[str, BoolVector] = {}
+    for name, cells in columns.items():
+        is_missing = missing_cells(cells)
+        if is_missing.any():
+            masks[name] = is_missing
     if masks:
         rows = np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
-        where = (
-            f"missing or infinite values in column {listed(masks)} at row {listed(rows)} (0-based)"
+        raise InputError(
+            f"missing or infinite values in column {listed(masks)} at row {listed(rows)} (0-based)."
+            " Drop or fill these rows, or --ignore the column."
         )
-        raise InputError(f"{where}. Drop or fill these rows, or --ignore the column.")
 
 
 def _as_arrow(X: Any) -> Any:
+    """A table of any library as an Arrow table."""
     try:
         frame = nwl.from_native(as_table(X, "X"), eager_only=True)
     except TypeError:
         raise TypeError(
             f"X must be a table: pandas, polars or pyarrow; got {type(X).__name__}."
         ) from None
-    return flat_vectors(_to_arrow(frame))
+    return flat_vectors(to_arrow(frame))
 
 
-def _to_arrow(frame: Any) -> Any:
+def to_arrow(frame: Any) -> Any:
     """A frame as an Arrow table; columns that Arrow has no type for become text.
 
     These are objects of several types, and integers beyond 64 bits, which would lose digits as
@@ -253,8 +199,6 @@ def _column_to_arrow(series: Any) -> Any:
     try:
         return series.to_arrow()
     except (pa.ArrowException, OverflowError):
-        missing = series.is_null().to_list()
-        pairs = zip(series.to_list(), missing, strict=True)
-        return pa.array(
-            [None if is_missing else str(cell) for cell, is_missing in pairs], pa.string()
-        )
+        pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
+        texts = [None if is_missing else str(cell) for cell, is_missing in pairs]
+        return pa.array(texts, pa.string())

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,19 +40,25 @@ FORMATS = {
     **dict.fromkeys((".xlsx", ".xlsm"), "Excel"),
 }
 ARRAYS = (".npz", ".npy")
-PACKED = tuple(
-    suffix for suffix, kind in FORMATS.items() if kind in ("CSV", "JSON")
-)  # may end in .gz
-MOST_UNPACKED, MOST_PACKED = (
-    10**9,
-    200,
-)  # bytes that any file may unpack to; times its size, from there on
-SAMPLE = 256 * 1024
-CHUNK = 4 * 1024 * 1024
-BLOCK, LARGE_BLOCK = 1024 * 1024, 32 * 1024 * 1024  # a row must fit in one
+# These may end in .gz.
+PACKED = tuple(suffix for suffix, kind in FORMATS.items() if kind in ("CSV", "JSON"))
+# Any file may unpack to so many bytes, and a larger one to so many times its size.
+MAX_UNPACKED_BYTES = 10**9
+MAX_PACKING_RATIO = 200
+# Cells of a workbook take about so many times the memory of their text.
+EXCEL_MEMORY_RATIO = 10
+# The beginning of a CSV file, by which its dialect is found.
+SAMPLE_BYTES = 256 * 1024
+SAMPLE_ROWS = 50
+CHUNK_BYTES = 4 * 1024 * 1024
+# A row must fit in one block.
+BLOCK_BYTES = 1024 * 1024
+LARGE_BLOCK_BYTES = 32 * 1024 * 1024
 DELIMITERS = (",", ";", "\t", "|")
-ENCODINGS = ("utf-8", "cp1252", "latin-1")  # the last one can decode everything
-OTHER_FILES = {  # how they begin, after a byte-order mark
+# The last one can decode everything.
+ENCODINGS = ("utf-8", "cp1252", "latin-1")
+# How other files begin, after a byte-order mark.
+OTHER_FILES = {
     rb"\s*\Z": "empty.",
     rb"PK\x03\x04|\xd0\xcf\x11\xe0|\x1f\x8b|%PDF|\xff\xfe|\xfe\xff|[^\x00]*\x00": (
         "binary (NUL bytes, an Excel workbook, gzip, PDF, UTF-16). Save it as UTF-8, or give it its"
@@ -63,22 +69,35 @@ OTHER_FILES = {  # how they begin, after a byte-order mark
     ),
     rb"\s*(\{|\[\{|\[\[)": "JSON, not a table. Name it .json, or save it as CSV.",
 }
-EXACT_FLOATS = 2.0**53  # all whole numbers up to here are 64-bit floats
+# All whole numbers up to here are 64-bit floats.
+EXACT_FLOATS = 2.0**53
 LONG_NUMBER = r"^\s*[+-]?\d{16,}\s*$"
 NUMBER = r"^\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*$"
-PLAIN_INTEGER = r"^(0|-?[1-9]\d{0,17})$"  # fits 64 bits, and is printed as it is written
-MISSING_NUMBERS = (
-    pa_csv.ConvertOptions().null_values
-)  # what Arrow takes for missing in columns of numbers
-# Python's re and Arrow's RE2 both read it. The last four characters are full-width forms of = + -
-# @.
+# Such an integer fits 64 bits, and is printed as it is written.
+PLAIN_INTEGER = r"^(0|-?[1-9]\d{0,17})$"
+# Arrow takes these texts for missing in columns of numbers.
+MISSING_NUMBERS = pa_csv.ConvertOptions().null_values
+# Cells that begin so may be formulas. Python's re and Arrow's RE2 both read the pattern. The last
+# four characters are full-width forms of = + - @.
 DANGEROUS = "'*[=+\\-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20]"
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """The contents of a file: a table, or an array X with labels y if it has them; and remarks for
-    the user.
+    """The contents of a file: a table, or arrays.
+
+    Attributes
+    ----------
+    path : str
+    table : pyarrow.Table, optional
+    X, y : arrays, optional
+        Features and labels, where the file holds arrays.
+    remarks : tuple of str
+        What people should know of how the file was read.
+    index : pyarrow.Table, optional
+        Columns in which pandas keeps the names of rows.
+    y_name : str
+        The name of the array of labels.
     """
 
     path: str
@@ -87,7 +106,7 @@ class DataFile:
     y: Any = None
     _: KW_ONLY
     remarks: tuple[str, ...] = ()
-    index: Any = None  # columns in which pandas keeps the names of rows, if any
+    index: Any = None
     y_name: str = "y"
 
     @property
@@ -101,10 +120,10 @@ def read(
     *,
     identifiers: Collection[str | None] = (),
 ) -> DataFile:
-    """Read a table or arrays, by extension; text_only leaves CSV cells as text.
+    """Read a table or arrays, by extension.
 
-    Columns named in `identifiers` name things: their cells are as they are written, so that 007 is
-    not 7.
+    With `text_only` the cells of CSV stay texts. Columns named in `identifiers` name things: their
+    cells are as they are written, so that 007 is not 7.
     """
     with _opened(path) as (file, kind):
         if file.suffix.lower() == ".npz":
@@ -134,15 +153,15 @@ def read_labels(path: str | os.PathLike[str]) -> Any:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
-    """The checked path and its format; errors of the operating system and of the file's format
-    become InputErrors.
+    """The checked path and its format.
+
+    Errors of the operating system and of the file's format become InputErrors.
     """
     file = Path(path)
     suffix = suffix_of(file) if suffix_of(file) in PACKED else file.suffix.lower()
     if not file.is_file():
-        raise InputError(
-            f"{file}: {'is a directory or a device' if file.exists() else 'there is no such file'}."
-        )
+        problem = "is a directory or a device" if file.exists() else "there is no such file"
+        raise InputError(f"{file}: {problem}.")
     if suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise InputError(
@@ -155,63 +174,71 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
     except InputError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        found = f"is a packed {kind} file that is cut short or damaged"
-        raise InputError(f"{file}: {found} ({error}). Copy or download it again.") from error
-    except (
-        Exception
-    ) as error:  # damage to a file can surface as almost anything, a size beyond memory included
-        why = (getattr(error, "strerror", None) or str(error) or repr(error)).splitlines()[0]
-        if why.startswith(f"{file}: "):
-            raise InputError(why) from error
-        raise InputError(f"{file}: is not a {kind} file that can be read: {why}") from error
+        raise InputError(
+            f"{file}: is a packed {kind} file that is cut short or damaged ({error}). Copy or"
+            " download it again."
+        ) from error
+    # Damage to a file can surface as almost anything, a size beyond memory included.
+    except Exception as error:
+        message = getattr(error, "strerror", None) or str(error) or repr(error)
+        problem = message.splitlines()[0]
+        if problem.startswith(f"{file}: "):
+            raise InputError(problem) from error
+        raise InputError(f"{file}: is not a {kind} file that can be read: {problem}") from error
 
 
 def _check_unpacked(path: Path, kind: str) -> None:
-    """Refuse, before anything is unpacked, files that hold more than they could honestly, or than
-    there is room for.
-    """
-    packed, free = path.stat().st_size, free_memory() or MOST_UNPACKED
+    """Refuse files that unpack to more than is plausible, or than there is memory for."""
+    n_packed = path.stat().st_size
+    limit = free_memory() or MAX_UNPACKED_BYTES
     if kind == "Parquet":
-        found = pq.read_metadata(path)
-        size = found.num_rows * found.num_columns  # a byte for each cell, at least
+        metadata = pq.read_metadata(path)
+        # Each cell takes a byte at least.
+        size = metadata.num_rows * metadata.num_columns
     elif kind == "Excel" or path.suffix.lower() == ".npz":
         with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist()) * (
-                10 if kind == "Excel" else 1
-            )
+            size = sum(member.file_size for member in archive.infolist())
+        if kind == "Excel":
+            size *= EXCEL_MEMORY_RATIO
     elif path.suffix.lower() == ".gz":
-        with gzip.open(path) as file:  # the sizes of its parts are nowhere declared
-            size, free = 0, min(free, max(MOST_UNPACKED, MOST_PACKED * packed))
-            while size <= free and (chunk := file.read(CHUNK)):
-                size += len(chunk)
+        # The size is nowhere declared: the file is unpacked, up to the limit.
+        limit = min(limit, max(MAX_UNPACKED_BYTES, MAX_PACKING_RATIO * n_packed))
+        size = _unpacked_size(path, limit)
     else:
         return
-    if size > free:
-        limit = f"where {free / 1e9:,.1f} GB are allowed. Unpack it and look first."
+    if size > limit:
         raise InputError(
-            f"{path}: its {packed:,} bytes unpack to {size / 1e9:,.1f} GB or more, {limit}"
+            f"{path}: its {n_packed:,} bytes unpack to {size / 1e9:,.1f} GB or more, where"
+            f" {limit / 1e9:,.1f} GB are allowed. Unpack it and look first."
         )
+
+
+def _unpacked_size(path: Path, limit: int) -> int:
+    """The unpacked size of a .gz file, or some size beyond the limit."""
+    size = 0
+    with gzip.open(path) as file:
+        while size <= limit and (chunk := file.read(CHUNK_BYTES)):
+            size += len(chunk)
+    return size
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a CSV file is written."""
+    """How a CSV file is written, and the names of its columns."""
 
     encoding: str
     quotes: bool
     delimiter: str
     decimal: str
-    names: tuple[str, ...]  # of columns
+    names: tuple[str, ...]
 
 
 def open_csv(path: Path, encoding: str | None = None) -> IO[Any]:
-    """The file as bytes, or as text in an encoding; a packed one is unpacked."""
-    opened: Callable[..., IO[Any]] = gzip.open if path.suffix.lower() == ".gz" else open
-    return (
-        opened(path, "rb")
-        if encoding is None
-        else opened(path, "rt", encoding=encoding, newline="")
-    )
+    """The file as bytes, or as text in an encoding. A packed one is unpacked."""
+    open_file: Callable[..., IO[Any]] = gzip.open if path.suffix.lower() == ".gz" else open
+    if encoding is None:
+        return open_file(path, "rb")
+    return open_file(path, "rt", encoding=encoding, newline="")
 
 
 def suffix_of(path: Path) -> str:
@@ -224,73 +251,92 @@ def suffix_of(path: Path) -> str:
 
 
 def find_dialect(path: Path) -> Dialect:
-    """How the file is written, by its first rows; files that are no table are refused."""
+    """How the file is written, by its first rows. Files that are no table are refused."""
     with open_csv(path) as file:
-        sample = file.read(SAMPLE).removeprefix(codecs.BOM_UTF8)
-    for beginning, what in OTHER_FILES.items():
+        sample = file.read(SAMPLE_BYTES).removeprefix(codecs.BOM_UTF8)
+    for beginning, description in OTHER_FILES.items():
         if re.match(beginning, sample):
-            raise InputError(f"{path}: is {what}")
-    if len(sample) >= SAMPLE - len(codecs.BOM_UTF8):  # the last row is cut
+            raise InputError(f"{path}: is {description}")
+    # The last row is cut if the file goes on.
+    if len(sample) >= SAMPLE_BYTES - len(codecs.BOM_UTF8):
         sample = sample[: sample.rfind(b"\n") + 1] or sample
-    encoding, quotes = _scan(path)
-    text = sample.decode(encoding, errors="ignore")
-    known = ["\t"] if suffix_of(path) == ".tsv" else DELIMITERS
-    delimiter = max(known, key=lambda delimiter: _regularity(_first_rows(text, delimiter)))
+    scan = _TextScan.of(path)
+    text = sample.decode(scan.encoding, errors="ignore")
+    delimiters = ["\t"] if suffix_of(path) == ".tsv" else DELIMITERS
+    delimiter = max(delimiters, key=lambda delimiter: _regularity(_first_rows(text, delimiter)))
     rows = _first_rows(text, delimiter)
     return Dialect(
-        encoding,
-        quotes,
-        delimiter,
-        _find_decimal(rows) if delimiter != "," else ".",
-        tuple(rows[0]),
+        encoding=scan.encoding,
+        quotes=scan.has_quotes,
+        delimiter=delimiter,
+        decimal="." if delimiter == "," else _find_decimal(rows),
+        names=tuple(rows[0]),
     )
 
 
-def _scan(path: Path) -> tuple[str, bool]:
-    """The first encoding in which the whole file can be read, and whether quotes occur."""
-    for encoding in ENCODINGS:
-        with suppress(UnicodeDecodeError), open_csv(path, encoding) as file:
-            return encoding, sum('"' in chunk for chunk in iter(lambda: file.read(CHUNK), "")) > 0
-    raise AssertionError("Latin-1 decodes everything")
+@dataclass(frozen=True)
+class _TextScan:
+    """The first encoding in which a whole file can be read, and whether quotes occur in it."""
+
+    encoding: str
+    has_quotes: bool
+
+    @classmethod
+    def of(cls, path: Path) -> _TextScan:
+        for encoding in ENCODINGS:
+            has_quotes = False
+            with suppress(UnicodeDecodeError), open_csv(path, encoding) as file:
+                # The whole file is read, quotes or not: an error may come late.
+                while chunk := file.read(CHUNK_BYTES):
+                    has_quotes |= '"' in chunk
+                return cls(encoding, has_quotes)
+        raise AssertionError("Latin-1 decodes everything")
 
 
 def _first_rows(text: str, delimiter: str) -> list[list[str]]:
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    return list(islice(filter(None, reader), 50))
+    return list(islice(filter(None, reader), SAMPLE_ROWS))
 
 
 def _regularity(rows: list[list[str]]) -> tuple[float, int]:
-    """The share of rows with as many columns as the header, and their number: the largest has the
-    right delimiter.
+    """The share of rows with as many columns as the header, and the number of its columns.
+
+    The delimiter for which this is largest is the right one.
     """
     width = len(rows[0])
-    return (sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0), width
+    if width == 1:
+        return 0.0, width
+    return sum(len(row) == width for row in rows) / len(rows), width
 
 
 def _find_decimal(rows: list[list[str]]) -> str:
     """A comma where the first rows have numbers with decimal commas and none with points."""
-    found = (re.fullmatch(r"\s*[+-]?\d+([.,])\d+\s*", cell) for row in rows for cell in row)
-    return "," if {number[1] for number in found if number} == {","} else "."
+    cells = chain.from_iterable(rows)
+    numbers = [re.fullmatch(r"\s*[+-]?\d+([.,])\d+\s*", cell) for cell in cells]
+    separators = {number[1] for number in numbers if number}
+    return "," if separators == {","} else "."
 
 
 def _parse(path: Path, dialect: Dialect, types: dict[str, Any]) -> Any:
+    """The table, with these types of columns, and others as they seem."""
     parse = pa_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.quotes)
     convert = pa_csv.ConvertOptions(decimal_point=dialect.decimal, column_types=types)
-    small, large = (
-        pa_csv.ReadOptions(encoding=dialect.encoding, block_size=block)
-        for block in (BLOCK, LARGE_BLOCK)
-    )
     # Types of the first block save memory, where they hold for all rows.
+    small = pa_csv.ReadOptions(encoding=dialect.encoding, block_size=BLOCK_BYTES)
     with suppress(pa.ArrowInvalid), pa_csv.open_csv(path, small, parse, convert) as reader:
         return reader.read_all()
-    large.use_threads = False  # so that messages number the rows, the header being row 1
+    # Without threads messages number the rows, the header being row 1.
+    large = pa_csv.ReadOptions(
+        encoding=dialect.encoding, block_size=LARGE_BLOCK_BYTES, use_threads=False
+    )
     try:
         return pa_csv.read_csv(path, large, parse, convert)
     except pa.ArrowInvalid as error:
-        advice = "Quote cells that hold the delimiter, or repair the row."
+        problem = str(error).splitlines()[0][:200]
         raise InputError(
-            f"{path}: cannot be read as a table: {str(error).splitlines()[0][:200]}. {advice}"
+            f"{path}: cannot be read as a table: {problem}. Quote cells that hold the delimiter, or"
+            " repair the row."
         ) from error
 
 
@@ -302,26 +348,38 @@ def restore_column(column: Any) -> Any:
 def _read_csv(path: Path, text_only: bool, identifiers: Collection[str | None]) -> DataFile:
     """The table, with column types inferred from all rows unless only text is asked for."""
     dialect = find_dialect(path)
-    found = {
-        f"is not UTF-8; read as {dialect.encoding}": dialect.encoding != "utf-8",
-        f"columns are separated by {dialect.delimiter!r}": dialect.delimiter not in (",", "\t"),
-        "numbers have decimal commas": dialect.decimal == ",",
-    }
-    remarks = tuple(f"{path}: {remark}" for remark, holds in found.items() if holds)
     as_text = {name for name in dialect.names if text_only or name.strip() in identifiers}
     table = _parse(path, dialect, dict.fromkeys(as_text, pa.string()))
-    columns = [_typed(c) if text_only is False and n in as_text else c for n, c in _cells(table)]
-    long = {name for name, column in _cells(table) if _may_lose_digits(column)}
-    if long:
-        texts = _parse(path, dialect, dict.fromkeys(long | as_text, pa.string()))
+    columns = list(table.columns)
+    if not text_only:
+        for number, (name, column) in enumerate(_cells(table)):
+            if name in as_text:
+                columns[number] = _typed(column)
+
+    # Floats that would lose digits are read again, as text.
+    large = {name for name, column in _cells(table) if _may_lose_digits(column)}
+    if large:
+        texts = _parse(path, dialect, dict.fromkeys(large | as_text, pa.string()))
         for number, (name, text) in enumerate(_cells(texts)):
-            if name in long and not floats_hold(_long_numbers(text)):
+            if name in large and not floats_hold(_long_numbers(text)):
                 columns[number] = text
-    names = [
-        name.strip() or "unnamed" for name in table.column_names
-    ]  # pandas leaves row numbers without a name
+
+    # pandas leaves the column of row numbers without a name.
+    names = [name.strip() or "unnamed" for name in table.column_names]
     columns = [restore_column(c) if pa.types.is_string(c.type) else c for c in columns]
-    return DataFile(str(path), pa.table(columns, names=names), remarks=remarks)
+    return DataFile(str(path), pa.table(columns, names=names), remarks=_remarks(path, dialect))
+
+
+def _remarks(path: Path, dialect: Dialect) -> tuple[str, ...]:
+    """What people should know of a dialect that is not the usual one."""
+    remarks: list[str] = []
+    if dialect.encoding != "utf-8":
+        remarks.append(f"{path}: is not UTF-8; read as {dialect.encoding}")
+    if dialect.delimiter not in (",", "\t"):
+        remarks.append(f"{path}: columns are separated by {dialect.delimiter!r}")
+    if dialect.decimal == ",":
+        remarks.append(f"{path}: numbers have decimal commas")
+    return tuple(remarks)
 
 
 def _cells(table: Any) -> list[tuple[str, Any]]:
@@ -330,9 +388,7 @@ def _cells(table: Any) -> list[tuple[str, Any]]:
 
 
 def _may_lose_digits(column: Any) -> bool:
-    """Whether a column of floats has numbers so large that some whole numbers there are no
-    floats.
-    """
+    """Whether a column has floats so large that not all whole numbers there are floats."""
     if not pa.types.is_floating(column.type):
         return False
     return bool(pc.any(pc.greater_equal(pc.abs(column), EXACT_FLOATS)).as_py())
@@ -346,9 +402,7 @@ def _long_numbers(column: Any) -> Iterator[str]:
 
 
 def _typed(column: Any) -> Any:
-    """A column that names things, as integers where these are printed as they are written; else as
-    text.
-    """
+    """A column that names things: integers if these are printed as they are written, else text."""
     missing = pc.is_in(column, pa.array(MISSING_NUMBERS))
     known = column.filter(pc.invert(missing))
     if not pc.all(pc.match_substring_regex(known, NUMBER)).as_py():
@@ -360,11 +414,11 @@ def _typed(column: Any) -> Any:
 
 def _read_columnar(path: Path, kind: str) -> DataFile:
     table = pq.ParquetFile(path).read() if kind == "Parquet" else feather.read_table(path)
-    table.validate(full=True)  # damaged offsets would crash the process later
-    index = [name for name in table.column_names if name.startswith("__index_level_")]
-    return DataFile(
-        str(path), table.drop_columns(index), index=table.select(index) if index else None
-    )
+    # Damaged offsets would crash the process later.
+    table.validate(full=True)
+    names = [name for name in table.column_names if name.startswith("__index_level_")]
+    index = table.select(names) if names else None
+    return DataFile(str(path), table.drop_columns(names), index=index)
 
 
 def _read_json(path: Path, identifiers: Collection[str | None]) -> DataFile:
@@ -376,8 +430,9 @@ def _read_json(path: Path, identifiers: Collection[str | None]) -> DataFile:
 
 
 def _read_excel(path: Path, identifiers: Collection[str | None]) -> Any:
-    """The first sheet of a workbook, values in place of formulas; columns of mixed types become
-    text.
+    """The first sheet of a workbook, with values in place of formulas.
+
+    Columns of mixed types become text.
     """
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
@@ -387,20 +442,20 @@ def _read_excel(path: Path, identifiers: Collection[str | None]) -> Any:
         ) from error
     with closing(load_workbook(path, read_only=True, data_only=True)) as book:
         sheet = book.worksheets[0]
-        sheet.reset_dimensions()  # a workbook may declare many more rows and columns than it has
-        rows = [
-            row
-            for row in sheet.iter_rows(values_only=True)
-            if any(cell is not None for cell in row)
-        ]
-    names, columns = [], []
-    for name, *cells in zip_longest(*rows):
-        names.append("unnamed" if name is None else str(name))
+        # A workbook may declare many more rows and columns than it has.
+        sheet.reset_dimensions()
+        rows = [row for row in sheet.iter_rows(values_only=True) if row.count(None) < len(row)]
+    names: list[str] = []
+    columns: list[Any] = []
+    for header, *cells in zip_longest(*rows):
+        name = "unnamed" if header is None else str(header)
+        names.append(name)
         try:
             columns.append(pa.array(cells))
-        except (pa.ArrowException, OverflowError):  # mixed types, or integers beyond 64 bits
-            if names[-1] in identifiers:
-                _check_alike(path, names[-1], cells)
+        # Mixed types, or integers beyond 64 bits.
+        except (pa.ArrowException, OverflowError):
+            if name in identifiers:
+                _check_alike(path, name, cells)
             columns.append(pa.array([None if cell is None else str(cell) for cell in cells]))
     return pa.table(columns, names=names)
 
@@ -409,58 +464,71 @@ def _check_alike(path: Path, name: str, cells: list[Any]) -> None:
     """Refuse an identifier that is both the number 7 and the text "7"."""
     written: dict[str, Any] = {}
     for cell in cells:
-        other = written.setdefault(str(cell), cell)
-        if type(other) is not type(cell):
-            found = f"column {name!r} holds {str(cell)!r} both as text and as something else"
-            raise InputError(f"{path}: {found}. Write names of one thing in one way.")
+        first = written.setdefault(str(cell), cell)
+        if type(first) is not type(cell):
+            raise InputError(
+                f"{path}: column {name!r} holds {str(cell)!r} both as text and as something else."
+                " Write names of one thing in one way."
+            )
 
 
 def _checked(data: DataFile) -> DataFile:
     """The data with names that are distinct, if there are rows."""
-    path, table, count = data.path, data.table, Counter(data.table.column_names)
-    repeated = [name for name, times in count.items() if times > 1]
-    if table.num_rows == 0:
-        raise InputError(f"{path}: has no rows.")
+    if data.table.num_rows == 0:
+        raise InputError(f"{data.path}: has no rows.")
+    counts = Counter(data.table.column_names)
+    repeated = [name for name, count in counts.items() if count > 1]
     if not repeated:
         return data
-    names: dict[str, None] = {}  # in their order
-    for name in table.column_names:
-        new, number = name, 1
-        while new in names or (number > 1 and new in count):
-            new, number = f"{name}.{number}", number + 1
-        names[new] = None
+    # A dictionary, for there may be very many names.
+    names: dict[str, None] = {}
+    for name in data.table.column_names:
+        distinct = name
+        number = 0
+        # A new name must not be that of another column either.
+        while distinct in names or (number > 0 and distinct in counts):
+            number += 1
+            distinct = f"{name}.{number}"
+        names[distinct] = None
     remark = (
-        f"{path}: the column name {listed(repeated)} occurs more than once; further ones are called"
-        " NAME.1, NAME.2"
+        f"{data.path}: the column name {listed(repeated)} occurs more than once; further ones are"
+        " called NAME.1, NAME.2"
     )
-    return replace(data, table=table.rename_columns([*names]), remarks=(*data.remarks, remark))
+    return replace(data, table=data.table.rename_columns([*names]), remarks=(*data.remarks, remark))
 
 
 def _load_npz(path: Path) -> DataFile:
-    """X and y, or else the only array of several dimensions and the only one with a number or text
+    """X and y of an archive.
+
+    Without these names, X is the only array of several dimensions, and y the only one with an entry
     for each row.
     """
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-        wanted = [name for name in names if name in ("X.npy", "y.npy") or "X.npy" not in names]
-        arrays = {name.removesuffix(".npy"): parse_npy(archive.read(name)) for name in wanted}
-    matrices = (
-        ["X"] if "X" in arrays else [name for name, array in arrays.items() if array.ndim >= 2]
-    )
+        if "X.npy" in names:
+            names = [name for name in names if name in ("X.npy", "y.npy")]
+        arrays = {name.removesuffix(".npy"): parse_npy(archive.read(name)) for name in names}
+    matrices = [name for name, array in arrays.items() if array.ndim >= 2]
+    if "X" in arrays:
+        matrices = ["X"]
     if len(matrices) != 1:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise InputError(
-            f"{path}: holds {shapes}; nearworth needs `X` (and `y`), or one matrix and one vector."
+            f"{path}: holds {shapes or 'no arrays'}; nearworth needs `X` (and `y`), or one matrix"
+            " and one vector."
         )
     X = arrays.pop(matrices[0])
-    labels = [name for name, array in arrays.items() if name == "y" or array.shape == X.shape[:1]]
-    labels = ["y"] if "y" in labels else labels
-    if len(labels) > 1:
+    vectors = [name for name, array in arrays.items() if array.shape == X.shape[:1]]
+    if "y" in arrays:
+        vectors = ["y"]
+    if len(vectors) > 1:
         raise InputError(
-            f"{path}: {listed(labels)} could all be the labels; call the one that is `y`."
+            f"{path}: {listed(vectors)} could all be the labels; call the one that is `y`."
         )
-    y, y_name = (arrays[labels[0]], labels[0]) if labels else (None, "y")
-    return DataFile(str(path), X=_as_matrix(path, X), y=y, y_name=y_name)
+    X = _as_matrix(path, X)
+    if not vectors:
+        return DataFile(str(path), X=X)
+    return DataFile(str(path), X=X, y=arrays[vectors[0]], y_name=vectors[0])
 
 
 def _as_matrix(path: Path, X: Any) -> Any:
@@ -469,4 +537,5 @@ def _as_matrix(path: Path, X: Any) -> Any:
             f"{path}: X must have two dimensions, one row per point, and a point; its shape is"
             f" {X.shape}."
         )
-    return X.reshape(len(X), -1)  # images become rows of pixels
+    # Images become rows of pixels.
+    return X.reshape(len(X), -1)

@@ -1,5 +1,4 @@
-"""What the cells of a column stand for: "$1,234.50" and "45 %" numbers, "31/12/2020" a date, "yes"
-a truth value.
+"""What the cells of a column stand for: "$1,234.50" and "45 %" are numbers, "31/12/2020" is a date.
 
 `find_reader` looks at a whole training column and returns a Reader, which turns this column, and
 later any other of the same name, into one of numbers, dates, truth values, lists or text, with
@@ -39,9 +38,12 @@ NOTHING = (
     "<na>",
     "missing",
 )
-ENOUGH = 0.95  # of the cells must be numbers or dates; the others are then missing
-SAMPLE = 1_000  # cells that tell whether it is worth while to look at all
-MOST_CELL = 10_000  # characters of a cell that count
+# Share of the cells that must be numbers or dates. The others are then missing.
+MIN_READ_SHARE = 0.95
+# Cells that are looked at first, before all are read.
+SAMPLE = 1_000
+# Characters of a cell that count.
+MAX_CELL_LENGTH = 10_000
 CURRENCY = "$€£¥₹"
 NUMBER = (
     rf"^(?P<sign>[+-]?)\s*(?P<before>[{CURRENCY}]?)\s*(?P<minus>[+-]?)(?P<digits>\d[\d.,'"
@@ -74,16 +76,19 @@ KINDS = {
 
 def kind_of(cells: Any) -> str:
     """What an Arrow column holds: one of KINDS or the name of its type."""
-    found = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
-    return next(
-        (kind for kind, tests in KINDS.items() if any(test(found) for test in tests)), str(found)
-    )
+    arrow_type = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
+    for kind, tests in KINDS.items():
+        if any(test(arrow_type) for test in tests):
+            return kind
+    return str(arrow_type)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Cells as they are, but for those that stand for nothing: these texts, and what is not
-    finite.
+    """Cells as they are, but for those that stand for nothing.
+
+    These are some texts, in lower case, and numbers that are not finite. `words` says how cells are
+    read, for people.
     """
 
     nothing: tuple[str, ...] = NOTHING
@@ -98,15 +103,10 @@ class Reader:
             return self._known_numbers(cells)
         if kind != "text":
             return cells
-        text = pc.utf8_trim_whitespace(
-            pc.utf8_slice_codeunits(cells.cast(pa.string()), 0, MOST_CELL)
-        )
-        known = pc.if_else(
-            pc.is_in(pc.utf8_lower(text), pa.array(self.nothing)),
-            pa.scalar(None, pa.string()),
-            text,
-        )
-        return self._convert(known)
+        start = pc.utf8_slice_codeunits(cells.cast(pa.string()), 0, MAX_CELL_LENGTH)
+        text = pc.utf8_trim_whitespace(start)
+        is_nothing = pc.is_in(pc.utf8_lower(text), pa.array(self.nothing))
+        return self._convert(pc.if_else(is_nothing, pa.scalar(None, pa.string()), text))
 
     @classmethod
     def find(cls, text: Any, nothing: tuple[str, ...]) -> Reader | None:  # noqa: ARG003
@@ -114,19 +114,22 @@ class Reader:
         return cls(nothing)
 
     def _convert(self, text: Any) -> Any:
+        """What a text column stands for; the text where it does not fit."""
         return text
 
     def _known_numbers(self, cells: Any) -> Any:
-        void = [
-            float(cell)
-            for cell in self.nothing[len(NOTHING) :]
-            if re.fullmatch(r"[+-]?\d+\.?\d*", cell)
-        ]
-        if void:
-            strange = pc.is_in(cells.cast(pa.float64(), safe=False), pa.array(void, pa.float64()))
-            cells = pc.if_else(strange, pa.scalar(None, cells.type), cells)
-        if types.is_floating(cells.type) and not pc.all(finite := pc.is_finite(cells)).as_py():
-            cells = pc.if_else(finite, cells, pa.scalar(None, cells.type))
+        """Numbers, with nulls for those that stand for nothing or are not finite."""
+        # Users name such numbers after the words that always stand for nothing.
+        named = self.nothing[len(NOTHING) :]
+        numbers = [float(cell) for cell in named if re.fullmatch(r"[+-]?\d+\.?\d*", cell)]
+        if numbers:
+            values = cells.cast(pa.float64(), safe=False)
+            is_nothing = pc.is_in(values, pa.array(numbers, pa.float64()))
+            cells = pc.if_else(is_nothing, pa.scalar(None, cells.type), cells)
+        if types.is_floating(cells.type):
+            is_finite = pc.is_finite(cells)
+            if not pc.all(is_finite).as_py():
+                cells = pc.if_else(is_finite, cells, pa.scalar(None, cells.type))
         return cells
 
 
@@ -138,38 +141,42 @@ class NumberText(Reader):
 
     def _convert(self, text: Any) -> Any:
         parts = pc.extract_regex(text, NUMBER)
-        others = "." if self.decimal == "," else ","
+        separator = "." if self.decimal == "," else ","
         digits = pc.struct_field(parts, "digits")
-        grouped = rf"^(\d{{1,3}}([{others}' \x{{a0}}]\d{{3}})+|\d*)({re.escape(self.decimal)}\d*)?$"
-        valid = pc.fill_null(pc.match_substring_regex(digits, grouped), False)
-        digits = pc.replace_substring_regex(digits, rf"[{others}' \x{{a0}}]", "")
+        # Separators must stand before groups of three digits.
+        grouped = (
+            rf"^(\d{{1,3}}([{separator}' \x{{a0}}]\d{{3}})+|\d*)({re.escape(self.decimal)}\d*)?$"
+        )
+        is_number = pc.fill_null(pc.match_substring_regex(digits, grouped), False)
+        digits = pc.replace_substring_regex(digits, rf"[{separator}' \x{{a0}}]", "")
         digits = pc.replace_substring(digits, self.decimal, ".")
+
+        # A sign stands before the currency or after it, but not twice.
         signs = [
             pc.replace_substring(pc.struct_field(parts, name), "+", "")
             for name in ("sign", "minus")
         ]
         plain = pc.binary_join_element_wise(*signs, digits, pc.struct_field(parts, "exponent"), "")
-        valid = pc.and_(valid, pc.invert(pc.starts_with(pc.fill_null(plain, "--"), "--")))
-        numbers = pc.if_else(valid, plain, pa.scalar(None, pa.string())).cast(pa.float64())
+        has_two_signs = pc.starts_with(pc.fill_null(plain, "--"), "--")
+        is_number = pc.and_(is_number, pc.invert(has_two_signs))
+        numbers = pc.if_else(is_number, plain, pa.scalar(None, pa.string())).cast(pa.float64())
         return _mostly(self._known_numbers(numbers), text)
 
     @classmethod
     def find(cls, text: Any, nothing: tuple[str, ...]) -> Reader | None:
         parts = pc.extract_regex(text, NUMBER)
-        found = [
-            pc.unique(pc.struct_field(parts, name)).to_pylist() for name in ("before", "after")
-        ]
-        units = {unit.strip() for column in found for unit in column if unit}
+        before = pc.unique(pc.struct_field(parts, "before")).to_pylist()
+        after = pc.unique(pc.struct_field(parts, "after")).to_pylist()
+        units = {unit.strip() for unit in (*before, *after) if unit}
         if len({unit.lower() for unit in units}) > 1:
             return None
+        # Decimals show where fewer or more than three digits follow.
         digits = pc.struct_field(parts, "digits")
-        commas, points = (
-            _any(digits, rf"^[\d{a}' ]*{b}(\d{{1,2}}|\d{{4,}})$")
-            for a, b in ((".", ","), (",", "[.]"))
-        )
-        reader = cls(
-            nothing, f"with {units.pop()}" if units else "", "," if commas and not points else "."
-        )
+        has_commas = _any(digits, r"^[\d.' ]*,(\d{1,2}|\d{4,})$")
+        has_points = _any(digits, r"^[\d,' ]*[.](\d{1,2}|\d{4,})$")
+        decimal = "," if has_commas and not has_points else "."
+        words = f"with {units.pop()}" if units else ""
+        reader = cls(nothing, words, decimal)
         return reader if kind_of(reader(text)) == "number" else None
 
 
@@ -180,24 +187,25 @@ class DateText(Reader):
     form: str = "%Y-%m-%d"
 
     def _convert(self, text: Any) -> Any:
-        return _mostly(
-            pc.strptime(_dashed(text), format=self.form, unit="s", error_is_null=True), text
-        )
+        dates = pc.strptime(_dashed(text), format=self.form, unit="s", error_is_null=True)
+        return _mostly(dates, text)
 
     @classmethod
     def find(cls, text: Any, nothing: tuple[str, ...]) -> Reader | None:
         dashed = pc.drop_null(pc.unique(_dashed(text)))
-        years = _any(dashed, r"(^|-)\d{4}(-|$)")
-        fits = {}
+        has_full_years = _any(dashed, r"(^|-)\d{4}(-|$)")
+        # The first of several equally good ones is kept: day before month.
+        best = cls(nothing)
+        max_read = -1
         for order, time in product(ORDERS, TIMES):
-            if ("Y" in order) == years:
-                days = pc.strptime(dashed, format=order + time, unit="s", error_is_null=True)
-                fits[order + time] = len(days) - days.null_count
-        best = max(fits, key=lambda form: fits[form])  # the first of equals: day before month
-        reader = cls(
-            nothing, ORDERS[next(order for order in ORDERS if best.startswith(order))], best
-        )
-        return reader if kind_of(reader(text)) == "date" else None
+            if ("Y" in order) != has_full_years:
+                continue
+            dates = pc.strptime(dashed, format=order + time, unit="s", error_is_null=True)
+            n_read = len(dates) - dates.null_count
+            if n_read > max_read:
+                max_read = n_read
+                best = cls(nothing, ORDERS[order], order + time)
+        return best if kind_of(best(text)) == "date" else None
 
 
 @dataclass(frozen=True)
@@ -206,21 +214,29 @@ class ListText(Reader):
 
     def _convert(self, text: Any) -> Any:
         try:
-            parts = (
-                cell and cell.strip("[]").replace(",", " ").split() for cell in text.to_pylist()
-            )
-            cells = [cell and [float(number) for number in cell] for cell in parts]
+            cells = [cell and _list_of_numbers(cell) for cell in text.to_pylist()]
         except ValueError:
             return text
         return pa.chunked_array([pa.array(cells, pa.list_(pa.float64()))])
 
 
+def _list_of_numbers(text: str) -> list[float]:
+    """The numbers in the text of a list.
+
+    >>> _list_of_numbers("[0.1, 2]")
+    [0.1, 2.0]
+    """
+    return [float(number) for number in text.strip("[]").replace(",", " ").split()]
+
+
 def find_reader(cells: Any, na_values: Iterable[str] = ()) -> Reader:
     """How the cells of a training column are to be read."""
     nothing = (*NOTHING, *(value.strip().lower() for value in na_values))
-    kind, plain = kind_of(cells), Reader(nothing)
+    plain = Reader(nothing)
+    kind = kind_of(cells)
+    # Other data of this column may have a "?", and then be text.
     if kind == "number":
-        return NumberText(nothing)  # so that a "?" in other data of this column is read
+        return NumberText(nothing)
     if kind != "text":
         return plain
     text = plain(cells).drop_null()
@@ -230,10 +246,14 @@ def find_reader(cells: Any, na_values: Iterable[str] = ()) -> Reader:
         DateText: pc.match_substring_regex(_dashed(sample), DATE),
         ListText: pc.match_substring_regex(sample, r"^\[\s*[-\d.].*\]$"),
     }
-    for kind_of_reader, fitting in looks.items():
-        looks_so = len(text) and pc.mean(fitting).as_py() >= ENOUGH / 2
-        if looks_so and (found := kind_of_reader.find(text, nothing)):
-            return found
+    if not len(text):
+        return plain
+    for reader_class, looks_so in looks.items():
+        if pc.mean(looks_so).as_py() < MIN_READ_SHARE / 2:
+            continue
+        reader = reader_class.find(text, nothing)
+        if reader is not None:
+            return reader
     return plain
 
 
@@ -249,9 +269,9 @@ def missing_cells(cells: Any) -> BoolVector:
 
 
 def _mostly(read: Any, text: Any) -> Any:
-    """What was read, or the text where that is nothing for too many cells."""
-    known = len(text) - text.null_count
-    return read if len(read) - read.null_count >= ENOUGH * known else text
+    """The cells as they were read, or the text if too many of them could not be read."""
+    n_known = len(text) - text.null_count
+    return read if len(read) - read.null_count >= MIN_READ_SHARE * n_known else text
 
 
 def _any(text: Any, pattern: str) -> bool:
@@ -261,6 +281,5 @@ def _any(text: Any, pattern: str) -> bool:
 def _dashed(text: Any) -> Any:
     """Dates with dashes between their parts; fractions of seconds and zones are left out."""
     plain = pc.replace_substring_regex(text, r"(:\d\d)([.]\d+)?\s?(Z|[+-]\d\d:?\d\d)?$", r"\1")
-    return pc.replace_substring_regex(
-        pc.replace_substring_regex(plain, r"(\d)T(\d)", r"\1-\2"), r"[\s./,-]+", "-"
-    )
+    without_t = pc.replace_substring_regex(plain, r"(\d)T(\d)", r"\1-\2")
+    return pc.replace_substring_regex(without_t, r"[\s./,-]+", "-")

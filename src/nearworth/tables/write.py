@@ -1,5 +1,4 @@
-"""Columns to files: the format by extension, complete or not at all, never over an existing file
-unasked.
+"""Columns to files: the format by extension, complete or not at all.
 
 All CSV that nearworth writes comes from here, so that no cell of it runs in a spreadsheet. The
 formula guard follows OWASP: text that begins with = + - @, a tab, a line break or a NUL gets a
@@ -34,40 +33,43 @@ from nearworth.tables.readers import kind_of
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"
-LOCK_SECONDS = (
-    30.0  # to wait for others that change the same file: each takes a fraction of a second
-)
+# How long to wait for others that change the same file. Each takes a fraction of a second.
+MAX_LOCK_SECONDS = 30.0
 LOCK_POLL_SECONDS = 0.02
-# As in report/web/files.js.
+# Numbers, which no spreadsheet runs. As in report/web/files.js.
 NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?")
 
 
 def check_output(
     path: str, force: bool, formats: tuple[str, ...] = FORMATS, inputs: tuple[str | None, ...] = ()
 ) -> None:
-    """Refuse, before any work is done, an output that could not be written or that would replace an
-    input.
+    """Refuse an output that could not be written, or that would replace an input.
+
+    Commands call it before any work is done.
     """
     if path == STDOUT:
         return
     target = Path(path)
     folder = target.absolute().parent
-    is_input = target.exists() and any(
-        name and os.path.exists(name) and target.samefile(name) for name in inputs
-    )
-    problems = {
-        f"cannot write {target.suffix!r}; use {', '.join(formats)}": (
-            target.suffix.lower() not in formats
-        ),
-        "is a directory; name a file in it": target.is_dir(),
-        f"there is no folder {str(target.parent)!r} to write to": not folder.is_dir(),
-        f"no permission to write to the folder {str(folder)!r}": not os.access(folder, os.W_OK),
-        "is one of the files that data are read from. Give the output another name": is_input,
-        "exists already. Use --force to replace it, or another name": target.exists() and not force,
-    }
-    for problem, found in problems.items():
-        if found:
-            raise InputError(f"{path}: {problem}.")
+    problem = ""
+    if target.suffix.lower() not in formats:
+        problem = f"cannot write {target.suffix!r}; use {', '.join(formats)}"
+    elif target.is_dir():
+        problem = "is a directory; name a file in it"
+    elif not folder.is_dir():
+        problem = f"there is no folder {str(target.parent)!r} to write to"
+    elif not os.access(folder, os.W_OK):
+        problem = f"no permission to write to the folder {str(folder)!r}"
+    elif target.exists() and any(name and _is_same_file(target, name) for name in inputs):
+        problem = "is one of the files that data are read from. Give the output another name"
+    elif target.exists() and not force:
+        problem = "exists already. Use --force to replace it, or another name"
+    if problem:
+        raise InputError(f"{path}: {problem}.")
+
+
+def _is_same_file(target: Path, name: str) -> bool:
+    return os.path.exists(name) and target.samefile(name)
 
 
 def write_columns(columns: dict[str, Any] | pa.Table, path: str) -> None:
@@ -91,26 +93,28 @@ def write_bytes(path: str, write: Callable[[IO[bytes]], Any]) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file against other processes that read, change and replace it too; readers need no
-    lock.
+    """Hold a file against other processes that read, change and replace it too.
 
-    The lock is a file beside it, which is removed with the lock. It also works on shared folders,
-    where the locks of operating systems may not. A lock whose process has died on this computer is
-    taken over.
+    Those that only read it need no lock. The lock is a file beside it, which is removed with the
+    lock. It also works on shared folders, where the locks of operating systems may not. A lock
+    whose process has died on this computer is taken over.
     """
     from filelock import SoftFileLock, Timeout
 
     lock = path.with_name(f".{path.name}.lock")
-    if not path.parent.is_dir():  # which the lock would make
+    # The lock would make the folder.
+    if not path.parent.is_dir():
         raise InputError(f"{path}: could not be written: there is no folder {str(path.parent)!r}.")
     try:
-        held = SoftFileLock(lock, timeout=LOCK_SECONDS, poll_interval=LOCK_POLL_SECONDS).acquire()
+        held = SoftFileLock(
+            lock, timeout=MAX_LOCK_SECONDS, poll_interval=LOCK_POLL_SECONDS
+        ).acquire()
     except Timeout as error:
-        waited = f"another process has held it for {LOCK_SECONDS:g} seconds"
-        advice = (
-            f"Run the command again once that is done. If no process uses it, delete {str(lock)!r}"
-        )
-        raise InputError(f"{path}: could not be changed: {waited}. {advice}.") from error
+        raise InputError(
+            f"{path}: could not be changed: another process has held it for"
+            f" {MAX_LOCK_SECONDS:g} seconds. Run the command again once that is done. If no process"
+            f" uses it, delete {str(lock)!r}."
+        ) from error
     except OSError as error:
         raise InputError(f"{path}: could not be written: {error.strerror or error}.") from error
     with held:
@@ -152,7 +156,9 @@ def _as_cells(name: str, column: Any) -> Any:
         )
     if kind == "text":
         return guard_column(column.cast(pa.string()))
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column
 
 
 def guard(cell: str) -> str:
@@ -161,15 +167,17 @@ def guard(cell: str) -> str:
     >>> guard("=1+2"), guard("-1.5"), guard("plain")
     ("'=1+2", '-1.5', 'plain')
     """
-    return f"'{cell}" if re.match(DANGEROUS, cell) and not NUMBER.fullmatch(cell) else cell
+    is_dangerous = re.match(DANGEROUS, cell) and not NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_dangerous else cell
 
 
 def guard_column(column: Any) -> Any:
+    """The cells of a text column in a form that no spreadsheet runs."""
+    # Nearly all columns need no guard, and are not copied.
     if not pc.any(pc.match_substring_regex(column, f"^{DANGEROUS}")).as_py():
         return column
-    return pa.chunked_array(
-        [[None if cell is None else guard(cell) for cell in column.to_pylist()]], column.type
-    )
+    cells = [None if cell is None else guard(cell) for cell in column.to_pylist()]
+    return pa.chunked_array([cells], column.type)
 
 
 def replace_cells(
@@ -182,38 +190,49 @@ def replace_cells(
 ) -> Iterator[bytes]:
     """The bytes of a CSV file, record by record, with new cells in one column.
 
-    `change` makes the new text from the row and the text of each cell in `rows`; None leaves the
-    row out.
+    `change` makes the new text from the row and the text of each cell in `rows`. Where it is None
+    the row is left out.
     """
-    row, n_lines, special = -1, 0, {dialect.delimiter, *'"\r\n'}  # the row before all is the header
+    # The header is the row before all others.
+    row = -1
+    n_lines = 0
     with open_csv(path, dialect.encoding) as file:
         lines, copies = tee(file)
         reader = csv.reader(lines, delimiter=dialect.delimiter)
         for cells in reader:
+            # A record has several lines if a cell has line breaks.
             record = "".join(islice(copies, reader.line_num - n_lines))
             n_lines = reader.line_num
-            if row in rows and cells:
-                start, end = _span(record, column, dialect.delimiter)
+            # Empty lines are no rows.
+            if cells and row in rows:
                 new = change(row, cells[column])
                 if new is None:
                     row += 1
                     continue
-                quotes = record.startswith('"', start) or not new or not special.isdisjoint(new)
-                cell = '"' + new.replace('"', '""') + '"' if quotes else new
-                record = record[:start] + cell + record[end:]
+                record = _with_cell(record, dialect, column, new)
             try:
                 yield record.encode(dialect.encoding)
             except UnicodeEncodeError:
-                why = (
-                    f"is {dialect.encoding}, which cannot write the label {new!r}; save it as UTF-8"
-                    " first."
-                )
-                raise InputError(f"{path}: {why}") from None
-            row += bool(cells)  # empty lines are no rows
-    if row != n_rows:  # parsers disagree on quotes that are neither closed nor doubled
+                raise InputError(
+                    f"{path}: is {dialect.encoding}, which cannot write the label {new!r}; save it"
+                    " as UTF-8 first."
+                ) from None
+            row += bool(cells)
+    # Parsers disagree on quotes that are neither closed nor doubled.
+    if row != n_rows:
         raise InputError(
             f"{path}: has {n_rows:,} rows, but {row:,} by its quotes. Repair the quotes in cells."
         )
+
+
+def _with_cell(record: str, dialect: Dialect, column: int, text: str) -> str:
+    """A record with another text in one cell, in quotes if the old one was or if it must be."""
+    start, end = _span(record, column, dialect.delimiter)
+    special = {dialect.delimiter, *'"\r\n'}
+    needs_quotes = not text or not special.isdisjoint(text)
+    if needs_quotes or record.startswith('"', start):
+        text = '"' + text.replace('"', '""') + '"'
+    return record[:start] + text + record[end:]
 
 
 def _span(record: str, column: int, delimiter: str) -> tuple[int, int]:
