@@ -166,8 +166,8 @@ function paintNeighbor(context, start, point, project) {
 
 function paintDiamond(context, [x, y]) {
   const RADIUS = 8;
-  context.fillStyle = themeColor("doubt");
   context.strokeStyle = themeColor("card");
+  context.fillStyle = themeColor("doubt");
   context.lineWidth = 2;
   context.beginPath();
   context.moveTo(x, y - RADIUS);
