@@ -35,7 +35,7 @@ def test_projection_of_sparse_wide_and_equal_rows(rng, monkeypatch):
     assert project(rng.normal(size=(20, 2000)), np.array([3, 1]), 2).shape == (2, 2)
     assert (project(np.ones((5, 3)), np.arange(5), 2) == 0).all()
     assert places(np.ones((50, 3)), np.arange(50)) == [[0, 0]] * 50
-    monkeypatch.setattr(shown, "FIT_ROWS", 20)
+    monkeypatch.setattr(shown, "N_FIT_ROWS", 20)
     assert np.isfinite(project(X, np.arange(30), 2)).all()
 
 

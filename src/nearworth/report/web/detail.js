@@ -37,7 +37,8 @@ function explanation(row) {
   if (currentList().fact) return [FINDING_EXPLANATIONS[tab](row)];
   if (tab === "unlabelled") return explainProposal(row);
   const doubt = el("b", { text: doubtInWords(row) });
-  return [doubt, isNumber ? rangeInWords(row) : votesInWords(row)];
+  if (isNumber) return [doubt, rangeInWords(row)];
+  return [put(doubt, [conflictInWords(row)]), votesInWords(row)];
 }
 
 function explainSample() {
@@ -111,16 +112,14 @@ function explainProposal(row) {
 }
 
 function doubtInWords(row) {
-  const doubt = isReviewedWrong(row)
-    ? "Judged wrong in the review: choose its " + noun + ". "
-    : "Wrong with a probability of " + percent(pWrong(row)) + ". ";
-  return isNumber ? doubt : doubt + conflictInWords(row);
+  if (isReviewedWrong(row)) return "Judged wrong in the review: choose its " + noun + ". ";
+  return "Wrong with a probability of " + percent(pWrong(row)) + ". ";
 }
 
-// Identical rows with another label; nothing if there are none.
+// Identical rows with another label; null if there are none.
 function conflictInWords(row) {
   const [twin, twinLabel, nTwins] = conflictOf(row);
-  if (!nTwins) return "";
+  if (!nTwins) return null;
   const more = nTwins > 1 ? ", " + n(nTwins - 1) + " more otherwise. " : ". ";
   return "Identical row " + n(twin) + " is labelled " + labelText(twinLabel) + more;
 }

@@ -50,7 +50,7 @@ function drawSummary() {
   $("sample").textContent = sampleButtonText();
   const range = errorRange();
   drawHeadline(range);
-  $("subline").replaceChildren(sublineInWords(range));
+  $("subline").replaceChildren(...sublineInWords(range));
   $("estimate").replaceChildren(rangeChart(range.low, range.high, range.basis));
 }
 
@@ -120,14 +120,14 @@ function wrongVerb(count, reviewed) {
 // ---- the line below ----
 
 function sublineInWords(range) {
+  const listed = data.nListed ? listedInWords() : "None is listed.";
   return [
-    endsInWords(range),
-    data.nListed ? listedInWords() : "None is listed.",
+    endsInWords(range) + listed,
     reviewedWrongInWords(),
     earlierReviewsInWords(),
     unlabelledInWords(),
     findingsInWords(),
-  ].join("");
+  ].filter(Boolean);
 }
 
 // The ends that the headline does not have, and what they assume.
