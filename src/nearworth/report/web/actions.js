@@ -164,7 +164,7 @@ function decide(row, what, label) {
   const decision = makeDecision(row, what, label);
   // One sees what the audit found, or stays where one came back to.
   const stays = data.review && (data.blind || decisions[row]);
-  record([[row, decisions[row], decision]], tab);
+  recordStep([[row, decisions[row], decision]], tab);
   const next = nextOpen();
   pinnedRow = null;
   refilter(next >= 0 && !stays ? shown[next] : row);
@@ -263,7 +263,7 @@ function decideAll(rows, what) {
     const label = what === "change" ? { label: suggested(row) } : {};
     return [row, decisions[row], { what, ...label, list: tab, all: true }];
   });
-  record(entries, tab);
+  recordStep(entries, tab);
   refilter();
   drawDetail();
   announce(plural(rows.length, "row") + " " + WORD[what].toLowerCase() + ". " + TAKE_BACK);

@@ -48,9 +48,10 @@ function valueAxis(values, width, margin) {
   const isLog = low > 0 && high > MIN_LOG_RATIO * low;
   const scale = isLog ? Math.log : (value) => value;
   const room = (scale(high) - scale(low)) * 0.04 || 1;
-  const start = scale(low) - room;
-  const end = scale(high) + room;
-  const x = (value) => margin + ((width - 2 * margin) * (scale(value) - start)) / (end - start);
+  const axisStart = scale(low) - room;
+  const axisEnd = scale(high) + room;
+  const x = (value) =>
+    margin + ((width - 2 * margin) * (scale(value) - axisStart)) / (axisEnd - axisStart);
   return { isLog, x };
 }
 

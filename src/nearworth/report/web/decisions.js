@@ -61,7 +61,7 @@ function apply(step, side) {
 }
 
 // Makes one step, of one row or of many: [row, decision before, decision after] of each.
-function record(entries, list) {
+function recordStep(entries, list) {
   const step = { entries, list };
   doneSteps.push(step);
   undoneSteps = [];

@@ -135,7 +135,7 @@ function votesInWords(row) {
   if (!neighbors.length) return null;
   const given = labelOf(row);
   const suggestion = suggestionOf(row);
-  const count = (label) => neighbors.filter((each) => labelOf(each.row) === label).length;
+  const count = (label) => neighbors.filter(({ row: near }) => labelOf(near) === label).length;
   const rows = plural(neighbors.length, "nearest row");
   const nGiven = count(given) || "none";
   if (suggestion === null) {

@@ -90,7 +90,7 @@ function download(name, type, content) {
 function forget() {
   const entries = Object.keys(decisions).map((row) => [Number(row), decisions[row], undefined]);
   const isListShown = Boolean(lists[tab]);
-  record(entries, isListShown ? tab : "labels");
+  recordStep(entries, isListShown ? tab : "labels");
   dialog.close();
   if (isListShown) {
     refilter();

@@ -20,6 +20,7 @@ const MIN_SCALE = 0.8;
 const MAX_SCALE = 24;
 const HIT_RADIUS_PX = 14; // a pointer hits the nearest point within this distance
 const LISTED_BONUS_PX2 = 20; // taken from squared distances, so that listed rows are hit first
+const ZOOM_PER_WHEEL_PX = 0.0016; // natural logarithm of the factor
 const MIN_DRAG_PX = 4; // a pointer that moves less is a click
 const HOVER_SIZE_PX = { width: 216, height: 190 }; // room for what is shown beside a pointer
 
@@ -405,7 +406,7 @@ function mapNote() {
 // Wheel, drag and two fingers move and zoom a map; a click picks a point.
 function listenToPointers(canvas, map) {
   const pointers = new Map(); // where each one that is down was last
-  let start = null;
+  let dragStart = null;
   let isDragged = false;
   const place = (event) => ({ x: event.offsetX, y: event.offsetY });
   const gap = () => {
@@ -415,13 +416,13 @@ function listenToPointers(canvas, map) {
 
   const onWheel = (event) => {
     event.preventDefault();
-    map.zoom(Math.exp(-event.deltaY * 0.0016), event.offsetX, event.offsetY);
+    map.zoom(Math.exp(-event.deltaY * ZOOM_PER_WHEEL_PX), event.offsetX, event.offsetY);
   };
   const onDown = (event) => {
     pointers.set(event.pointerId, place(event));
     if (pointers.size === 1) {
       isDragged = false;
-      start = place(event);
+      dragStart = place(event);
     }
     canvas.setPointerCapture(event.pointerId);
   };
@@ -434,7 +435,7 @@ function listenToPointers(canvas, map) {
     const gapBefore = pointers.size === 2 ? gap() : 0;
     const now = place(event);
     pointers.set(event.pointerId, now);
-    if (Math.hypot(now.x - start.x, now.y - start.y) > MIN_DRAG_PX) isDragged = true;
+    if (Math.hypot(now.x - dragStart.x, now.y - dragStart.y) > MIN_DRAG_PX) isDragged = true;
     if (pointers.size === 2) {
       const [a, b] = [...pointers.values()];
       map.zoom(gap() / Math.max(1, gapBefore), (a.x + b.x) / 2, (a.y + b.y) / 2);

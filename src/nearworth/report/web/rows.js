@@ -8,16 +8,16 @@ const nListed = data.row.length;
 const unlabelledRows = data.unlabelled ? data.unlabelled.row : [];
 
 function addShownRow(row, shownRow) {
-  const isListed = shownRow < nListed;
-  const lists = isListed ? data : data.more;
-  const index = isListed ? shownRow : shownRow - nListed;
-  const given = lists.given[index];
+  const isInList = shownRow < nListed;
+  const source = isInList ? data : data.more;
+  const index = isInList ? shownRow : shownRow - nListed;
+  const given = source.given[index];
   records.set(row, {
-    isListed,
+    isListed: isInList,
     hasLabel: given !== null,
     label: given === null ? "" : data.labels[given],
-    cells: data.cellNames.length ? lists.cells[index] : [],
-    id: data.id ? lists.id[index] : "",
+    cells: data.cellNames.length ? source.cells[index] : [],
+    id: data.id ? source.id[index] : "",
     place: data.place ? data.place[shownRow] : null, // none for rows without a label
     neighbors: [],
     typical: null,
@@ -29,18 +29,24 @@ function addAudit(row, index) {
   const record = records.get(row);
   record.pWrong = 1 - data.quality[index];
   record.typical = data.labels[data.suggested[index]];
-  record.neighbors = data.near[index].map(([near, , distance]) => ({ row: near, distance }));
+  record.neighbors = data.near[index].map(([neighbor, , distance]) => ({
+    row: neighbor,
+    distance,
+  }));
   record.range = data.ranges && data.ranges[index];
   record.conflict = (data.unlike && data.unlike[index]) || [];
 }
 
 // What its nearest rows suggest for a row without a label.
 function addProposal(row, index) {
-  const { suggested, certainty, near } = data.unlabelled;
+  const proposals = data.unlabelled;
   const record = records.get(row);
-  record.typical = data.labels[suggested[index]];
-  record.certainty = certainty[index];
-  record.neighbors = near[index].map(([neighbor, distance]) => ({ row: neighbor, distance }));
+  record.typical = data.labels[proposals.suggested[index]];
+  record.certainty = proposals.certainty[index];
+  record.neighbors = proposals.near[index].map(([neighbor, distance]) => ({
+    row: neighbor,
+    distance,
+  }));
 }
 
 [...data.row, ...data.more.row].forEach(addShownRow);
