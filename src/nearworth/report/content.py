@@ -176,7 +176,7 @@ class Content:
         """How many labels are wrong, and how likely each one is."""
         count = self.audit.n_errors
         estimate = None
-        # Of targets the estimate is far from both ends, so that the page shows it too.
+        # The page has an estimate for targets only, where it is far from both ends of the range.
         if not self.of_classes and count.estimate is not None:
             estimate = round(count.estimate)
         p_wrong = 1.0 - self.audit.quality

@@ -287,7 +287,7 @@ class LargeMap {
       el("p", { class: "mapnote", text: mapNote() }),
       this.hoverBox,
     );
-    listenToPointers(this.canvas, this);
+    this.pointers = new MapPointers(this.canvas, this);
     listenToMapKeys(this.canvas, this);
   }
 
@@ -404,58 +404,76 @@ function mapNote() {
 }
 
 // Wheel, drag and two fingers move and zoom a map; a click picks a point.
-function listenToPointers(canvas, map) {
-  const pointers = new Map(); // where each one that is down was last
-  let dragStart = null;
-  let isDragged = false;
-  const place = (event) => ({ x: event.offsetX, y: event.offsetY });
-  const gap = () => {
-    const [a, b] = [...pointers.values()];
-    return Math.hypot(a.x - b.x, a.y - b.y);
-  };
+class MapPointers {
+  constructor(canvas, map) {
+    this.canvas = canvas;
+    this.map = map;
+    this.places = new Map(); // where each pointer that is down was last
+    this.dragStart = null;
+    this.isDragged = false;
+    canvas.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
+    canvas.addEventListener("pointerdown", (event) => this.onDown(event));
+    canvas.addEventListener("pointermove", (event) => this.onMove(event));
+    canvas.addEventListener("pointerup", (event) => this.onLift(event));
+    canvas.addEventListener("pointercancel", (event) => this.onLift(event));
+    canvas.addEventListener("pointerleave", () => map.leave());
+  }
 
-  const onWheel = (event) => {
+  onWheel(event) {
     event.preventDefault();
-    map.zoom(Math.exp(-event.deltaY * ZOOM_PER_WHEEL_PX), event.offsetX, event.offsetY);
-  };
-  const onDown = (event) => {
-    pointers.set(event.pointerId, place(event));
-    if (pointers.size === 1) {
-      isDragged = false;
-      dragStart = place(event);
+    const factor = Math.exp(-event.deltaY * ZOOM_PER_WHEEL_PX);
+    this.map.zoom(factor, event.offsetX, event.offsetY);
+  }
+
+  onDown(event) {
+    const place = { x: event.offsetX, y: event.offsetY };
+    this.places.set(event.pointerId, place);
+    if (this.places.size === 1) {
+      this.isDragged = false;
+      this.dragStart = place;
     }
-    canvas.setPointerCapture(event.pointerId);
-  };
-  const onMove = (event) => {
-    const before = pointers.get(event.pointerId);
+    this.canvas.setPointerCapture(event.pointerId);
+  }
+
+  onMove(event) {
+    const before = this.places.get(event.pointerId);
     if (!before) {
-      map.hover(event.offsetX, event.offsetY);
+      this.map.hover(event.offsetX, event.offsetY);
       return;
     }
-    const gapBefore = pointers.size === 2 ? gap() : 0;
-    const now = place(event);
-    pointers.set(event.pointerId, now);
-    if (Math.hypot(now.x - dragStart.x, now.y - dragStart.y) > MIN_DRAG_PX) isDragged = true;
-    if (pointers.size === 2) {
-      const [a, b] = [...pointers.values()];
-      map.zoom(gap() / Math.max(1, gapBefore), (a.x + b.x) / 2, (a.y + b.y) / 2);
-    } else if (isDragged) {
-      map.leave();
-      map.shift(now.x - before.x, now.y - before.y);
+    const now = { x: event.offsetX, y: event.offsetY };
+    const moved = Math.hypot(now.x - this.dragStart.x, now.y - this.dragStart.y);
+    if (moved > MIN_DRAG_PX) this.isDragged = true;
+    if (this.places.size === 2) {
+      this.pinch(event.pointerId, now);
+      return;
     }
-  };
-  const onLift = (event) => {
-    const wasDown = pointers.delete(event.pointerId);
-    const isClick = wasDown && !pointers.size && !isDragged && event.type === "pointerup";
-    if (isClick) map.pick(event.offsetX, event.offsetY);
-  };
+    this.places.set(event.pointerId, now);
+    if (!this.isDragged) return;
+    this.map.leave();
+    this.map.shift(now.x - before.x, now.y - before.y);
+  }
 
-  canvas.addEventListener("wheel", onWheel, { passive: false });
-  canvas.addEventListener("pointerdown", onDown);
-  canvas.addEventListener("pointermove", onMove);
-  canvas.addEventListener("pointerup", onLift);
-  canvas.addEventListener("pointercancel", onLift);
-  canvas.addEventListener("pointerleave", () => map.leave());
+  // Zooms by how much two fingers went apart, around the middle between them.
+  pinch(pointerId, now) {
+    const gapBefore = this.gap();
+    this.places.set(pointerId, now);
+    const [a, b] = [...this.places.values()];
+    const factor = this.gap() / Math.max(1, gapBefore);
+    this.map.zoom(factor, (a.x + b.x) / 2, (a.y + b.y) / 2);
+  }
+
+  gap() {
+    const [a, b] = [...this.places.values()];
+    return Math.hypot(a.x - b.x, a.y - b.y);
+  }
+
+  onLift(event) {
+    const wasDown = this.places.delete(event.pointerId);
+    const isLast = wasDown && !this.places.size;
+    const isClick = isLast && !this.isDragged && event.type === "pointerup";
+    if (isClick) this.map.pick(event.offsetX, event.offsetY);
+  }
 }
 
 function listenToMapKeys(canvas, map) {
