@@ -226,15 +226,15 @@ class Content:
         columns = finding.columns
         rows = self._labeled_rows(columns.get("training_row", finding.rows)[:MAX_FINDING_ROWS])
         if finding.groups is None:
-            beside = [self._neighbors(row) for row in rows.tolist()]
+            neighbors = [self._neighbors(row) for row in rows.tolist()]
         else:
             # The rows of a finding with groups come group by group.
             groups = [self._labeled_rows(group) for group in finding.groups]
-            beside = [group[group != row] for group in groups for row in group][:MAX_FINDING_ROWS]
+            neighbors = [group[group != row] for group in groups for row in group]
 
         tab: dict[str, Any] = {
             "rows": self._file_rows(rows),
-            "near": [self._file_rows(group[:MAX_NEIGHBORS]) for group in beside],
+            "near": [self._file_rows(group[:MAX_NEIGHBORS]) for group in neighbors[: len(rows)]],
             "score": finding.scores[finding.rows[:MAX_FINDING_ROWS]].round(2).tolist(),
         }
         if "exact" in columns:
@@ -317,13 +317,13 @@ class Content:
 
     def _order(self, neighbors: list[list[Neighbour]], sample: Sequence[int]) -> ShownOrder:
         """The order in which rows are shown; `neighbors` are those of each listed row."""
-        beside = [self._file_rows([neighbor.row for neighbor in group]) for group in neighbors]
+        in_file = [self._file_rows([neighbor.row for neighbor in group]) for group in neighbors]
         proposals = self.rows.unlabelled
         if proposals is not None:
-            beside += [self._file_rows(group) for group in proposals.near[:MAX_UNLABELLED]]
+            in_file += [self._file_rows(group) for group in proposals.near[:MAX_UNLABELLED]]
             sample = [*sample, *proposals.rows[:MAX_UNLABELLED]]
         listed = self.numbers.file_rows(self.listed)
-        return ShownOrder.make(listed, beside, sample)
+        return ShownOrder.make(listed, in_file, sample)
 
     def _neighbor_data(self, neighbors: list[Neighbour], code: Labels) -> list[list[Any]]:
         """The file row, label and distance of each neighbor."""

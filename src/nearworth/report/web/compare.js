@@ -46,9 +46,9 @@ const chip = (row, neighbor) =>
 // The rows that a row is compared with, [{row, distance}]: its nearest, or its duplicates, which
 // have no distance.
 function comparedWith(row) {
-  const { beside } = currentList();
-  if (!beside) return neighborsOf(row);
-  return beside(row).map((neighbor) => ({ row: neighbor }));
+  const { partnersOf } = currentList();
+  if (!partnersOf) return neighborsOf(row);
+  return partnersOf(row).map((neighbor) => ({ row: neighbor }));
 }
 
 // The row that stands beside a row: the nearest one with the suggested label, unless another one

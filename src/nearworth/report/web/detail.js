@@ -83,9 +83,9 @@ function explainLeak(row) {
 const MAX_NAMED_DUPLICATES = 3;
 
 function explainDuplicate(row) {
-  const { beside, fact } = currentList();
+  const { partnersOf, fact } = currentList();
   const isExact = fact(row, "exact");
-  const duplicates = beside(row);
+  const duplicates = partnersOf(row);
   const names = joinWithAnd(duplicates.slice(0, MAX_NAMED_DUPLICATES).map(nameOf));
   const more = duplicates.length > MAX_NAMED_DUPLICATES ? " and more" : "";
   const likeness = isExact ? "The same as " : "Nearly the same as ";
