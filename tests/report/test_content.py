@@ -12,7 +12,7 @@ from helpers.report_pages import embedded, made_up
 from nearworth.report import content, shown
 from nearworth.report.content import Content, Suggestions, rounded
 from nearworth.report.row_numbers import RowNumbers
-from nearworth.report.shown import LIMITS, Cells, deviation, places, project, unfold
+from nearworth.report.shown import CELL_LENGTHS, Cells, deviation, places, project, unfold
 from nearworth.tables.dataset import Dataset
 from nearworth.tables.labels import Target
 
@@ -37,7 +37,7 @@ def test_projection_of_sparse_wide_and_equal_rows(rng, monkeypatch):
     assert project(rng.normal(size=(20, 2000)), np.array([3, 1]), 2).shape == (2, 2)
     assert (project(np.ones((5, 3)), np.arange(5), 2) == 0).all()
     assert places(np.ones((50, 3)), np.arange(50)) == [[0, 0]] * 50
-    monkeypatch.setattr(shown, "FIT_ROWS", 20)
+    monkeypatch.setattr(shown, "N_FIT_ROWS", 20)
     assert np.isfinite(project(X, np.arange(30), 2)).all()
 
 
@@ -59,7 +59,7 @@ def test_the_map_keeps_groups_apart_that_principal_components_mix(rng, monkeypat
     """Neighbours on the map are of the same group, for points that were unfolded and for points put
     between them.
     """
-    monkeypatch.setattr(shown, "MOST_UNFOLDED", most)
+    monkeypatch.setattr(shown, "MAX_UNFOLDED", most)
     group = np.arange(600) % 12
     X = 6 * rng.normal(size=(12, 12))[group] + rng.normal(size=(600, 12))
 
@@ -90,7 +90,7 @@ def test_only_rows_that_are_needed_are_in_the_page(rng):
         f"the text of row {row}" for row in data["more"]["row"]
     ]
     assert len(data["place"]) == len(data["row"]) + len(data["more"]["row"])
-    assert len(data["points"]) <= content.MOST_POINTS
+    assert len(data["points"]) <= content.MAX_POINTS
 
 
 def test_the_sample_is_drawn_by_lot(rng):
@@ -153,12 +153,12 @@ def test_cells_are_cut_where_there_is_no_room():
     assert {row[0] for row in cut} == {"x" * 1_000 + "…"}
     assert left >= 0
     least, _ = Cells(Dataset(cells=column), 10).of(np.arange(10), 0)
-    assert {len(row[0]) for row in least} == {LIMITS[-1] + 1}
+    assert {len(row[0]) for row in least} == {CELL_LENGTHS[-1] + 1}
 
 
 def test_columns_beyond_the_most_are_counted():
-    found = Cells(Dataset(cells={f"c{i}": np.arange(4) for i in range(shown.MOST_CELLS + 7)}), 4)
-    assert (len(found.names), found.omitted) == (shown.MOST_CELLS, 7)
+    found = Cells(Dataset(cells={f"c{i}": np.arange(4) for i in range(shown.MAX_COLUMNS + 7)}), 4)
+    assert (len(found.names), found.omitted) == (shown.MAX_COLUMNS, 7)
 
 
 def test_deviation_is_of_numbers_only():
@@ -233,7 +233,7 @@ def test_the_cells_of_far_neighbours_are_cut_first(rng, monkeypatch):
     first = {*listed, *sample, *nearest}
     others = set(whole["more"]["row"]) - first
     assert len(others) > 40
-    monkeypatch.setattr(content, "ROOM", (len(first) + 1) * 2_003)
+    monkeypatch.setattr(content, "MAX_CELL_CHARACTERS", (len(first) + 1) * 2_003)
     data = Content(audit, rows, {}).page_data()
     assert [cells[0] for cells in data["cells"]] == texts[listed].tolist()
     shown_in_full = {
@@ -243,7 +243,7 @@ def test_the_cells_of_far_neighbours_are_cut_first(rng, monkeypatch):
     }
     assert shown_in_full == first - set(listed)
     for row, cells in zip(data["more"]["row"], data["more"]["cells"], strict=True):
-        assert row in first or cells[0] == texts[row][: LIMITS[-1]] + "…"
+        assert row in first or cells[0] == texts[row][: CELL_LENGTHS[-1]] + "…"
 
 
 def test_row_numbers_of_a_file_with_rows_that_have_no_label():

@@ -34,22 +34,31 @@ SCRIPTS = (
     "rows",
     "decisions",
     "lists",
+    "filters",
+    "items",
     "charts",
     "compare",
     "detail",
+    "actions",
     "map",
+    "summary",
     "panels",
+    "dialogs",
     "files",
     "start",
 )
 
 
 def write_report(
-    audit: LabelAudit, rows: Dataset, path: str | os.PathLike[str], *about: Any
+    audit: LabelAudit,
+    rows: Dataset,
+    path: str | os.PathLike[str],
+    selection: Mapping[str, Any] | None = None,
+    findings: Mapping[str, Finding] | None = None,
 ) -> None:
-    """Write the report of an audit to one HTML file; what it is about as in `render_report`."""
+    """Write the report of an audit to one HTML file; arguments as in `render_report`."""
     with atomic_write(path) as file:
-        file.write(render_report(audit, rows, *about).encode())
+        file.write(render_report(audit, rows, selection, findings).encode())
 
 
 def render_report(
@@ -71,34 +80,40 @@ def render_report(
         audit, rows, selection or {}, findings, decided=decided, suggestions=suggestions
     )
     data = content.page_data()
-    rule, empty = (
-        audit.describe_selection(content.selection),
-        audit.explain_empty(content.selection),
+    return rendered(
+        "web/page",
+        SCRIPTS,
+        data,
+        review=False,
+        audit=audit,
+        rows=rows,
+        rule=_rule_of_list(content),
+        empty=audit.explain_empty(content.selection),
+        findings=content.findings,
     )
-    n, likely = len(content.suspects), int(audit.is_label_issue[content.suspects].sum())
-    if not content.selection and likely < n:  # others are worth a look
-        rule = f"the most doubtful rows, {likely:,} of {n:,} more likely wrong than right"
-    shown = {
-        "audit": audit,
-        "rows": rows,
-        "rule": rule,
-        "empty": empty,
-        "findings": content.findings,
-    }
-    return rendered("web/page", SCRIPTS, data, review=False, **shown)
+
+
+def _rule_of_list(content: Content) -> str:
+    """By which rule the listed rows were chosen."""
+    audit = content.audit
+    n_suspects = len(content.suspects)
+    n_likely = int(audit.is_label_issue[content.suspects].sum())
+    # Without a selection the list may go on beyond rows that are likely wrong.
+    if not content.selection and n_likely < n_suspects:
+        doubtful = f"the most doubtful rows, {n_likely:,} of {n_suspects:,}"
+        return f"{doubtful} more likely wrong than right"
+    return audit.describe_selection(content.selection)
 
 
 def render_review(
     audit: LabelAudit, rows: Dataset, drawn: IntVector, seed: int, *, blind: bool = False
 ) -> str:
-    """The page for judging rows drawn by chance; `blind` shows what the audit says of a row once it
-    is judged.
+    """The page for reviewing rows that were drawn with a seed, as HTML.
+
+    With `blind` the page shows what was found about a row only once the row is reviewed.
     """
-    data = Content(audit, rows, {}, listed=drawn).shown() | {
-        "seed": seed,
-        "blind": blind,
-        "review": True,
-    }
+    data = Content(audit, rows, {}, listed=drawn).shown()
+    data |= {"seed": seed, "blind": blind, "review": True}
     return rendered(
         "web/page",
         SCRIPTS,
@@ -118,32 +133,47 @@ def render_statements(
     """The page with what each owner is told; `rules` are those of `OwnerValues.payments`."""
     payments = None if budget is None else owners.payments(budget, **rules)
     source = one_line(source)
-    parts = {f"Owners of {source}": f"{owners}\n\n{one_line(owners.how)}"}
+    sections = {f"Owners of {source}": f"{owners}\n\n{one_line(owners.how)}"}
     if payments:
-        parts["Payments"] = "\n".join(
-            f"{amount:>14,.2f}  {cell(owner)}" for owner, amount in payments.items()
-        )
+        lines = [f"{amount:>14,.2f}  {cell(owner)}" for owner, amount in payments.items()]
+        sections["Payments"] = "\n".join(lines)
     for owner in owners:
-        parts[f"Statement for {one_line(owner)}"] = str(
-            owners.statement_of(owner, budget, payments, rules)
-        )
-    return rendered("statements", (), {}, source=source, parts=parts)
+        statement = owners.statement_of(owner, budget, payments, rules)
+        sections[f"Statement for {one_line(owner)}"] = str(statement)
+    return rendered("statements", (), {}, source=source, sections=sections)
 
 
-def rendered(name: str, scripts: tuple[str, ...], data: dict[str, Any], **shown: Any) -> str:
-    """One file from a template, a style sheet, a script and the data that the script reads."""
-    style, parts = asset(f"{name}.css"), "".join(asset(f"web/{part}.js") for part in scripts)
-    script = f'"use strict";\n(() => {{\n{parts}}})();\n' if parts else ""
+def rendered(name: str, scripts: tuple[str, ...], data: dict[str, Any], **context: Any) -> str:
+    """One file from a template, a style sheet, a script and the data that the script reads.
+
+    The data gets a `key` of its own, by which a browser keeps what people decide on this page.
+    `context` is what the template reads besides.
+    """
+    style = asset(f"{name}.css")
+    script = ""
+    if scripts:
+        # All parts are in one function, so that the page has no global names.
+        parts = "".join(asset(f"web/{part}.js") for part in scripts)
+        script = f'"use strict";\n(() => {{\n{parts}}})();\n'
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+
+    # The policy allows this script and this style by their hashes, and no address.
+    sources = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
+    policy = f"{sources}; img-src data:; base-uri 'none'; form-action 'none'"
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    # The policy allows this script and this style by their hashes, and no address.
-    allowed = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
-    policy = f"{allowed}; img-src data:; base-uri 'none'; form-action 'none'"
-    ours = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # not the data's
     template = environment.from_string(asset(f"{name}.html.j2"))
-    return template.render(data=inert_json(data), listed=data, version=__version__, **ours, **shown)
+    return template.render(
+        policy=policy,
+        # Our own texts are markup as they are; everything else is escaped.
+        style=Markup(style),
+        script=Markup(script),
+        data=inert_json(data),
+        listed=data,
+        version=__version__,
+        **context,
+    )
 
 
 def inert_json(data: Any) -> Markup:
@@ -160,6 +190,7 @@ def inert_json(data: Any) -> Markup:
 
 
 def asset(name: str) -> str:
+    """A template, style sheet or script of this package."""
     return files("nearworth.report").joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 

@@ -41,12 +41,12 @@ class RowNumbers:
         cls, n_labeled: int, file_rows: Any = None, n_file_rows: int | None = None
     ) -> RowNumbers:
         """From the file row of each labeled row; without them all rows have a label."""
-        in_file = (
-            np.arange(n_labeled) if file_rows is None else np.asarray(file_rows, dtype=np.intp)
-        )
-        labeled = np.full(n_file_rows or n_labeled, -1, dtype=np.intp)
-        labeled[in_file] = np.arange(n_labeled)
-        return cls(in_file, labeled)
+        if file_rows is None:
+            file_rows = np.arange(n_labeled)
+        file_row_of_labeled = np.asarray(file_rows, dtype=np.intp)
+        labeled_row_of_file = np.full(n_file_rows or n_labeled, -1, dtype=np.intp)
+        labeled_row_of_file[file_row_of_labeled] = np.arange(n_labeled)
+        return cls(file_row_of_labeled, labeled_row_of_file)
 
     @classmethod
     def of(cls, dataset: Dataset, n_labeled: int) -> RowNumbers:

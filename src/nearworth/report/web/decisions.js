@@ -1,25 +1,21 @@
-// ---- decisions and notes, by row; steps that can be taken back. All of it stays in this browser.
-// ---- A decision: {what: change, keep, delete or skip, in a review right, wrong or skip; label if
-// one was chosen; list where it was made; all if made in bulk}
+// ---- decisions and notes, by row, and steps that can be taken back ----
+// All of it stays in this browser. A decision is {what, label, list, all}. `what` is change, keep,
+// delete or skip, in a review right, wrong or skip. `label` is there if one was chosen. `list` is
+// where it was made. `all` is true if it was made in bulk.
 const KEY = "nearworth:" + data.key;
-let decisions = {},
-  notes = {},
-  sampling = false;
-let done = [],
-  undone = [];
+const MAX_REMEMBERED_STEPS = 200; // what a browser stores for a page is limited
+
+let decisions = {};
+let notes = {};
+let sampling = false; // whether the sample is under review
+let doneSteps = [];
+let undoneSteps = [];
 
 function remember() {
+  const done = doneSteps.slice(-MAX_REMEMBERED_STEPS);
+  const undone = undoneSteps.slice(-MAX_REMEMBERED_STEPS);
   try {
-    localStorage.setItem(
-      KEY,
-      JSON.stringify({
-        decisions,
-        notes,
-        sampling,
-        done: done.slice(-200),
-        undone: undone.slice(-200),
-      }),
-    );
+    localStorage.setItem(KEY, JSON.stringify({ decisions, notes, sampling, done, undone }));
   } catch (error) {
     $("storage").hidden = false;
   }
@@ -27,8 +23,12 @@ function remember() {
 
 function recall() {
   try {
-    const kept = JSON.parse(localStorage.getItem(KEY) || "{}");
-    ({ decisions = {}, notes = {}, sampling = false, done = [], undone = [] } = kept);
+    const stored = JSON.parse(localStorage.getItem(KEY) || "{}");
+    decisions = stored.decisions ?? {};
+    notes = stored.notes ?? {};
+    sampling = stored.sampling ?? false;
+    doneSteps = stored.done ?? [];
+    undoneSteps = stored.undone ?? [];
     const theme = localStorage.getItem("nearworth:theme");
     if (theme) document.documentElement.dataset.theme = theme;
   } catch (error) {
@@ -37,48 +37,53 @@ function recall() {
   remember();
 }
 
-// A row of the sample counts as judged only if a person looked at it, not if it was one of many in
-// bulk.
-const isOpen = (list, row) => !decisions[row] || (list === "sample" && Boolean(decisions[row].all));
-const stateOf = (row) =>
-  decisions[row]
-    ? WORD[decisions[row].what] +
-      (decisions[row].label === undefined
-        ? ""
-        : (data.review ? ": " : " to ") + show(decisions[row].label))
-    : "Open";
+// A row of the sample counts as reviewed only if a person looked at it, not if it was one of many
+// in bulk.
+const isOpen = (listId, row) =>
+  !decisions[row] || (listId === "sample" && Boolean(decisions[row].all));
 
-function apply(entries, side) {
-  for (const [row, before, after] of entries) {
-    const value = side === "after" ? after : before;
-    if (value) decisions[row] = value;
+// The decision on a row in words.
+function stateOf(row) {
+  const decision = decisions[row];
+  if (!decision) return "Open";
+  if (decision.label === undefined) return WORD[decision.what];
+  const separator = data.review ? ": " : " to ";
+  return WORD[decision.what] + separator + labelText(decision.label);
+}
+
+// Sets the decisions of a step, as they were "before" it or "after" it.
+function apply(step, side) {
+  for (const [row, before, after] of step.entries) {
+    const decision = side === "after" ? after : before;
+    if (decision) decisions[row] = decision;
     else delete decisions[row];
   }
 }
 
-// One step, of one row or of many: [row, decision before, decision after]
-function record(entries, list) {
-  done.push({ entries, list });
-  undone = [];
-  apply(entries, "after");
+// Makes one step, of one row or of many: [row, decision before, decision after] of each.
+function recordStep(entries, list) {
+  const step = { entries, list };
+  doneSteps.push(step);
+  undoneSteps = [];
+  apply(step, "after");
   remember();
 }
 
 function stepBack() {
-  const step = done.pop();
+  const step = doneSteps.pop();
   if (step) {
-    apply(step.entries, "before");
-    undone.push(step);
+    apply(step, "before");
+    undoneSteps.push(step);
     remember();
   }
   return step;
 }
 
 function stepForward() {
-  const step = undone.pop();
+  const step = undoneSteps.pop();
   if (step) {
-    apply(step.entries, "after");
-    done.push(step);
+    apply(step, "after");
+    doneSteps.push(step);
     remember();
   }
   return step;

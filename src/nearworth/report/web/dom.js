@@ -2,6 +2,8 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 
+// Appends children, and children of nested lists; null, undefined and false are left out, so that
+// a part that depends on something is written as `condition && el(...)`.
 function put(node, children) {
   for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined && child !== false) node.append(child);
@@ -9,7 +11,8 @@ function put(node, children) {
   return node;
 }
 
-function set(node, properties) {
+// Sets the text, listeners ("onclick") and attributes of an element.
+function setProperties(node, properties) {
   for (const [name, value] of Object.entries(properties || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "text") node.textContent = value;
@@ -20,8 +23,12 @@ function set(node, properties) {
 }
 
 const el = (tag, properties, ...children) =>
-  put(set(document.createElement(tag), properties), children);
-const svg = (tag, properties, ...children) =>
-  put(set(document.createElementNS("http://www.w3.org/2000/svg", tag), properties), children);
+  put(setProperties(document.createElement(tag), properties), children);
+
+function svg(tag, properties, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  return put(setProperties(node, properties), children);
+}
+
 const button = (text, onclick, properties) =>
   el("button", { type: "button", text, onclick, ...properties });

@@ -1,266 +1,169 @@
-// ---- dialogs, export and paper ----
-const dialog = $("dialog");
-const [, ending = ".csv"] = /(\.(?:csv|tsv|parquet|feather|npz))$/i.exec(data.source) || [];
-const plainly = (name, other) => (/^\w[\w.\-]*$/.test(name) ? name : other);
-// The answers of each review have a name of their own: they are passed together, in their order.
-const FILE = data.review ? "review-" + nListed + "-seed" + data.seed : "decisions";
-const COMMAND = data.review
-  ? "nearworth report " +
-    plainly(data.source, "DATA") +
-    " -t " +
-    plainly(data.target, "TARGET") +
-    " --review " +
-    FILE +
-    ".csv"
-  : "nearworth apply decisions.csv " + plainly(data.source, "DATA") + " -o clean" + ending;
+// ---- decisions as a file, and the list on paper ----
 
-function ask(title, content, ...buttons) {
-  dialog.replaceChildren(
-    el("h2", { id: "dialog-title", text: title }),
-    ...[content].flat().filter(Boolean),
-    put(el("div", { class: "row" }), buttons),
-  );
-  dialog.showModal();
-  (dialog.querySelector("[data-first]") || dialog.querySelector(".row button:last-child")).focus();
-}
-const closer = (words) => button(words, () => dialog.close());
+// The file of each review has a name of its own: they are passed together, in their order.
+const FILE_NAME = data.review ? "review-" + nListed + "-seed" + data.seed : "decisions";
+const COMMAND = commandAfterExport();
 
-let timer;
-function say(words) {
-  $("toast").textContent = words;
-  $("toast").classList.add("on");
-  clearTimeout(timer);
-  timer = setTimeout(() => $("toast").classList.remove("on"), 2600);
+// What to run with the exported file. A name that a shell would read otherwise is left to the
+// reader.
+function commandAfterExport() {
+  const plainName = (name, placeholder) => (/^\w[\w.\-]*$/.test(name) ? name : placeholder);
+  const source = plainName(data.source, "DATA");
+  if (data.review) {
+    const target = plainName(data.target, "TARGET");
+    return "nearworth report " + source + " -t " + target + " --review " + FILE_NAME + ".csv";
+  }
+  const [, ending = ".csv"] = /(\.(?:csv|tsv|parquet|feather|npz))$/i.exec(data.source) || [];
+  return "nearworth apply decisions.csv " + source + " -o clean" + ending;
 }
 
 // The words that `nearworth apply` knows.
 const APPLIED = { change: "relabel", keep: "confirm", delete: "remove", skip: "skip" };
-function decided() {
-  return Object.keys(decisions)
-    .map(Number)
-    .sort((a, b) => a - b)
-    .map((row) => ({
-      row,
-      ...(data.id ? { id: idOf(row) } : {}),
-      target: data.target,
-      given: labelOf(row),
-      decision: APPLIED[decisions[row].what] || decisions[row].what,
-      label: decisions[row].label ?? (decisions[row].what === "wrong" ? "" : labelOf(row)),
-      ...(data.id ? { id_column: data.idName || "" } : {}),
-      of_rows: data.ofRows,
-      ...(data.review ? { asked: nListed, seed: data.seed } : {}),
-      found_as: decisions[row].list,
-      note: notes[row] || "",
-    }));
+
+// A record for each decision, in the order of the file. Its keys are the columns of the export.
+function exportedDecisions() {
+  const rows = Object.keys(decisions).map(Number);
+  return rows.sort((a, b) => a - b).map(exportedDecision);
+}
+
+function exportedDecision(row) {
+  const { what, label, list } = decisions[row];
+  const labelOfDecision = what === "wrong" ? "" : labelOf(row); // unless another one was chosen
+  return {
+    row,
+    ...(data.id ? { id: idOf(row) } : {}),
+    target: data.target,
+    given: labelOf(row),
+    decision: APPLIED[what] || what,
+    label: label ?? labelOfDecision,
+    ...(data.id ? { id_column: data.idName || "" } : {}),
+    of_rows: data.ofRows,
+    ...(data.review ? { asked: nListed, seed: data.seed } : {}),
+    found_as: list,
+    note: notes[row] || "",
+  };
 }
 
 // Text that a spreadsheet would run gets a quote in front, as in every CSV of nearworth; numbers
 // are left alone.
-const inert = (cell) =>
-  /^'*[=+\-@\t\r\n\0\uFF1D\uFF0B\uFF0D\uFF20]/.test(cell) &&
-  !/^[+-]((\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?%?|[iI]nf(inity)?)?$/.test(cell)
-    ? "'" + cell
-    : cell;
-const quoted = (cell) => {
-  const safe = inert(String(cell));
-  return /[",\r\n]/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe;
-};
+function inert(cell) {
+  const looksLikeFormula = /^'*[=+\-@\t\r\n\0\uFF1D\uFF0B\uFF0D\uFF20]/.test(cell);
+  const isSignedNumber = /^[+-]((\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?%?|[iI]nf(inity)?)?$/.test(
+    cell,
+  );
+  return looksLikeFormula && !isSignedNumber ? "'" + cell : cell;
+}
 
-function download(name, type, content) {
-  const link = el("a", {
-    href: URL.createObjectURL(new Blob([content], { type })),
-    download: name,
-  });
-  document.body.append(link);
-  link.click();
-  link.remove();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-  dialog.close();
-  say("Saved as " + name + ".");
+// A cell of a CSV file, in quotation marks where it needs them.
+function csvCell(cell) {
+  const text = inert(String(cell));
+  return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
 }
 
 function saveCsv() {
-  const rows = decided(),
-    names = Object.keys(rows[0]);
-  download(
-    FILE + ".csv",
-    "text/csv",
-    [names, ...rows.map((row) => names.map((name) => row[name]))]
-      .map((line) => line.map(quoted).join(","))
-      .join("\n") + "\n",
-  );
+  const exported = exportedDecisions();
+  const names = Object.keys(exported[0]);
+  const lines = [names, ...exported.map((record) => names.map((name) => record[name]))];
+  const text = lines.map((cells) => cells.map(csvCell).join(",")).join("\n") + "\n";
+  download(FILE_NAME + ".csv", "text/csv", text);
 }
-const saveJson = () =>
-  download(
-    FILE + ".json",
-    "application/json",
-    JSON.stringify({ target: data.target, report: data.key, decisions: decided() }, null, 1) + "\n",
-  );
 
-function forget() {
-  record(
-    Object.keys(decisions).map((row) => [Number(row), decisions[row], undefined]),
-    lists[tab] ? tab : "labels",
-  );
+function saveJson() {
+  const content = { target: data.target, report: data.key, decisions: exportedDecisions() };
+  download(FILE_NAME + ".json", "application/json", JSON.stringify(content, null, 1) + "\n");
+}
+
+const DOWNLOAD_MILLISECONDS = 10000; // until then a browser may still read what it saves
+
+function download(name, type, content) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  const link = el("a", { href: url, download: name });
+  document.body.append(link); // a link that is not in the document does nothing in some browsers
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), DOWNLOAD_MILLISECONDS);
   dialog.close();
-  if (lists[tab]) {
+  announce("Saved as " + name + ".");
+}
+
+// Takes back all decisions, in one step that can be undone.
+function forget() {
+  const entries = Object.keys(decisions).map((row) => [Number(row), decisions[row], undefined]);
+  const isListShown = Boolean(lists[tab]);
+  recordStep(entries, isListShown ? tab : "labels");
+  dialog.close();
+  if (isListShown) {
     refilter();
     drawDetail();
-  } else drawCount();
-  say("Forgotten. " + TAKE_BACK);
+  } else {
+    drawCount();
+  }
+  announce("Forgotten. " + TAKE_BACK);
 }
 
-function exporting() {
-  const count = Object.keys(decisions).length;
-  if (!count) {
-    say(
-      "Nothing decided yet. Decide a row first: " + (data.review ? "R, W or S." : "C, K, D or S."),
-    );
+function exportDialog() {
+  const nDecisions = Object.keys(decisions).length;
+  if (!nDecisions) {
+    const keys = data.review ? "R, W or S." : "C, K, D or S.";
+    announce("Nothing decided yet. Decide a row first: " + keys);
     return;
   }
-  ask(
-    "Export " + plural(count, "decision"),
+  const instruction = data.review
+    ? "Then run this, with the options this page was made with; detect and review take " +
+      "the same file:"
+    : "Then run this to write the cleaned file:";
+  const sampleNote =
+    "What you found in the sample counts in the headline of this page. For lists and a " +
+    "number that rest on a review everywhere, judge the rows that nearworth review draws.";
+  openDialog(
+    "Export " + plural(nDecisions, "decision"),
     [
-      el("p", {
-        text: data.review
-          ? "Then run this, with the options this page was made with; detect and review take " +
-            "the same file:"
-          : "Then run this to write the cleaned file:",
-      }),
+      el("p", { text: instruction }),
       el("code", { class: "code", text: COMMAND }),
-      sampling &&
-        el("p", {
-          text:
-            "What you found in the sample counts in the headline of this page. For lists and a " +
-            "number that rest on a review everywhere, judge the rows that nearworth review " +
-            "draws.",
-        }),
+      sampling && el("p", { text: sampleNote }),
     ],
     button("Forget all", forget, { class: "quiet" }),
-    closer("Cancel"),
+    closeButton("Cancel"),
     button("JSON", saveJson, { id: "json" }),
     button("CSV", saveCsv, { class: "solid", id: "csv" }),
   );
 }
 
-// A key means the same on the report and on the page of a review.
-const keys = () => [
-  ...(data.review
-    ? [
-        ["R K", "right: keep the " + noun],
-        ["W", "wrong"],
-        ["C O", "wrong, and which " + noun + " it is"],
-      ]
-    : [
-        ["C", "change to the suggestion (where there is none, asks which)"],
-        ["K", "keep"],
-        ["D", "delete"],
-      ]),
-  ...(tab === "sample"
-    ? [
-        ["R", "right: keep the " + noun],
-        ["W", "wrong"],
-      ]
-    : []),
-  ["S", "skip"],
-  ["U", "undo; with Shift: redo"],
-  ["J ↓", "next row; ↑ or Shift J goes back"],
-  ["N", "note"],
-  ...(data.review
-    ? []
-    : [
-        ["O", "other label"],
-        ["/", "search"],
-        ["G", "grid or list"],
-      ]),
-  ["E", "export"],
-  ["Esc", "leave a field"],
-  ["?", "this list"],
-];
-let keysOn = true; // they can be turned off, for those who speak to their computer
-function help() {
-  const box = el("input", {
-    type: "checkbox",
-    id: "shortcuts",
-    onchange: () => {
-      keysOn = box.checked;
-      rememberKeys();
-    },
-  });
-  box.checked = keysOn;
-  ask(
-    "Keys",
-    [
-      el(
-        "dl",
-        {},
-        keys().map(([keys, words]) => [
-          el(
-            "dt",
-            {},
-            keys.split(" ").map((key) => el("kbd", { text: key })),
-          ),
-          el("dd", { text: words }),
-        ]),
-      ),
-      el("p", {}, el("label", {}, box, " Letters are keys")),
-      data.review && $("made").content.cloneNode(true),
-    ],
-    closer("Close"),
+// ---- on paper ----
+
+const MAX_PRINTED_ROWS = 300;
+
+// What is listed, or on a panel the labels.
+function fillPaper() {
+  const rows = lists[tab] ? shown : data.row;
+  const printed = rows.slice(0, MAX_PRINTED_ROWS);
+  const { name } = lists[tab] || lists.labels;
+  const cut = rows.length > printed.length ? ", the first " + printed.length + " of them" : "";
+  const heads = ["Row", "Content", "Given", "Suggested", "Decision", "Note"];
+  $("printed").replaceChildren(
+    el("h2", { text: name + ", " + plural(rows.length, "row") + cut }),
+    el("table", {}, tableHead(heads, []), tableBody(printed.map(paperLine))),
   );
-}
-function rememberKeys() {
-  try {
-    localStorage.setItem("nearworth:keys", keysOn ? "on" : "off");
-  } catch (error) {
-    /* not kept */
-  }
-}
-try {
-  keysOn = localStorage.getItem("nearworth:keys") !== "off";
-} catch (error) {
-  /* on */
 }
 
-// On paper: what is listed, at most 300 rows.
-function fillPaper() {
-  const all = lists[tab] ? shown : data.row,
-    rows = all.slice(0, 300),
-    line = (cells) => cells.map((cell) => el("td", {}, cell));
-  const best = (row) => {
-    const label = lists[tab] && tab !== "labels" && tab !== "unlabelled" ? null : suggestionOf(row);
-    return label === null ? "" : show(label);
-  };
-  $("printed").replaceChildren(
-    el("h2", {
-      text:
-        (lists[tab] || lists.labels).name +
-        ", " +
-        plural(all.length, "row") +
-        (all.length > rows.length ? ", the first " + rows.length + " of them" : ""),
-    }),
-    el(
-      "table",
-      {},
-      heads(["Row", "Content", "Given", "Suggested", "Decision", "Note"], []),
-      el(
-        "tbody",
-        {},
-        rows.map((row) =>
-          el(
-            "tr",
-            {},
-            line([
-              nameOf(row),
-              hasImages ? picture(row) : gist(row),
-              hasLabel(row) ? show(labelOf(row)) : "–",
-              best(row),
-              decisions[row] ? stateOf(row) : "",
-              notes[row] || "",
-            ]),
-          ),
-        ),
-      ),
-    ),
+function paperLine(row) {
+  const cells = [
+    nameOf(row),
+    hasImages ? picture(row) : gist(row),
+    hasLabel(row) ? labelText(labelOf(row)) : "–",
+    paperSuggestion(row),
+    decisions[row] ? stateOf(row) : "",
+    notes[row] || "",
+  ];
+  return el(
+    "tr",
+    {},
+    cells.map((cell) => el("td", {}, cell)),
   );
+}
+
+function paperSuggestion(row) {
+  const isPanel = !lists[tab];
+  const suggestion = isPanel || hasSuggestions() ? suggestionOf(row) : null;
+  return suggestion === null ? "" : labelText(suggestion);
 }

@@ -1,129 +1,163 @@
-// ---- rows: a record for each row on the page, found by its file row ---- A file row counts the
-// rows of the file from 0. It is what people see and what decisions are exported with. A shown row
-// is a place in the lists of the data: the listed rows first, then the others. It is used in this
-// part only. All other parts name a row by its file row, and ask here for what is known about it.
+// ---- rows: a record for each row on the page, found by its file row ----
+// A file row counts the rows of the file from 0. It is what people see and what decisions are
+// exported with. A shown row is a place in the lists of the data: the listed rows first, then the
+// others. It is used in this part only. All other parts name a row by its file row, and ask here
+// for what is known about it.
 const records = new Map();
 const nListed = data.row.length;
+const unlabelledRows = data.unlabelled ? data.unlabelled.row : [];
 
 function addShownRow(row, shownRow) {
-  const isListed = shownRow < nListed;
-  const lists = isListed ? data : data.more;
-  const at = isListed ? shownRow : shownRow - nListed;
-  const given = lists.given[at];
+  const isInList = shownRow < nListed;
+  const source = isInList ? data : data.more;
+  const index = isInList ? shownRow : shownRow - nListed;
+  const given = source.given[index];
   records.set(row, {
-    isListed,
+    isListed: isInList,
     hasLabel: given !== null,
     label: given === null ? "" : data.labels[given],
-    cells: data.cellNames.length ? lists.cells[at] : [],
-    id: data.id ? lists.id[at] : "",
+    cells: data.cellNames.length ? source.cells[index] : [],
+    id: data.id ? source.id[index] : "",
     place: data.place ? data.place[shownRow] : null, // none for rows without a label
-    near: [],
+    neighbors: [],
     typical: null,
   });
 }
 
-// What the audit says of a listed row.
-function addAudit(row, at) {
+// What the audit found about a listed row.
+function addAudit(row, index) {
   const record = records.get(row);
-  record.wrong = 1 - data.quality[at];
-  record.typical = data.labels[data.suggested[at]];
-  record.near = data.near[at].map(([near, , distance]) => ({ row: near, distance }));
-  record.range = data.ranges && data.ranges[at];
-  record.unlike = (data.unlike && data.unlike[at]) || [];
+  record.pWrong = 1 - data.quality[index];
+  record.typical = data.labels[data.suggested[index]];
+  record.neighbors = data.near[index].map(([neighbor, , distance]) => ({
+    row: neighbor,
+    distance,
+  }));
+  record.range = data.ranges && data.ranges[index];
+  record.conflict = (data.unlike && data.unlike[index]) || [];
 }
 
 // What its nearest rows suggest for a row without a label.
-function addProposal(row, at) {
+function addProposal(row, index) {
+  const proposals = data.unlabelled;
   const record = records.get(row);
-  record.typical = data.labels[data.unlabelled.suggested[at]];
-  record.certainty = data.unlabelled.certainty[at];
-  record.near = data.unlabelled.near[at].map(([near, distance]) => ({ row: near, distance }));
+  record.typical = data.labels[proposals.suggested[index]];
+  record.certainty = proposals.certainty[index];
+  record.neighbors = proposals.near[index].map(([neighbor, distance]) => ({
+    row: neighbor,
+    distance,
+  }));
 }
 
-const unlabelledRows = data.unlabelled ? data.unlabelled.row : [];
 [...data.row, ...data.more.row].forEach(addShownRow);
 data.row.forEach(addAudit);
 unlabelledRows.forEach(addProposal);
+
 const nUnlabelled = data.ofRows - data.nRows; // in the file
 const labelledRows = plural(data.nRows, "row") + (nUnlabelled ? " with a " + noun : "");
 
 const isListed = (row) => records.get(row).isListed;
 const hasLabel = (row) => records.get(row).hasLabel;
 const labelOf = (row) => records.get(row).label;
-const ownLabel = (row) => (hasLabel(row) ? show(labelOf(row)) : "no " + noun);
+const ownLabel = (row) => (hasLabel(row) ? labelText(labelOf(row)) : "no " + noun);
 const cellsOf = (row) => records.get(row).cells;
 const idOf = (row) => records.get(row).id;
 const nameOf = (row) => idOf(row) || "Row " + n(row);
-const placeOf = (row) => records.get(row).place;
-const nearOf = (row) => records.get(row).near;
-const wrong = (row) => records.get(row).wrong; // a probability, of listed rows
-const rangeOf = (row) => records.get(row).range;
-const unlikeOf = (row) => records.get(row).unlike;
-const certainty = (row) => records.get(row).certainty;
-// what is suggested, though it be the given label
+const placeOf = (row) => records.get(row).place; // on the map: [x, y]
+const neighborsOf = (row) => records.get(row).neighbors; // [{row, distance}], nearest first
+const pWrong = (row) => records.get(row).pWrong; // a probability, of listed rows
+const rangeOf = (row) => records.get(row).range; // in which its target is likely: [low, high]
+// An identical row with another label: [its row, its label, how many such rows], or [].
+const conflictOf = (row) => records.get(row).conflict;
+const certaintyOf = (row) => records.get(row).certainty; // of a proposal for a row without a label
+// What is suggested, even if it is the given label.
 const typicalOf = (row) => records.get(row).typical;
-const suggestionOf = (row) =>
-  typicalOf(row) === labelOf(row) && hasLabel(row) ? null : typicalOf(row);
-const wasWrongRows = new Set(data.wasWrong);
-const wasWrong = (row) => wasWrongRows.has(row); // a person judged it so
+
+// What is suggested instead of the given label; null if nothing else is.
+function suggestionOf(row) {
+  const isGiven = hasLabel(row) && typicalOf(row) === labelOf(row);
+  return isGiven ? null : typicalOf(row);
+}
+
+const reviewedWrong = new Set(data.wasWrong);
+const isReviewedWrong = (row) => reviewedWrong.has(row); // a person decided so in a review
+
+// ---- the content of a row ----
 
 const hasImages = Boolean(data.imageShape || data.pictures);
-const kind = hasImages ? "images" : data.text ? "text" : data.cellNames.length ? "table" : "bare";
+const kind = kindOfContent();
 const textOf = (row) => (data.text ? cellsOf(row)[0] : "");
-const plainCells = data.cellNames.map((name, j) => ({ name, j })).slice(data.text ? 1 : 0);
+// The cells that stand in tables: a text comes first in the data, and is shown on its own.
+const plainCells = data.cellNames.map((name, column) => ({ name, column }));
+if (data.text) plainCells.shift();
+
+function kindOfContent() {
+  if (hasImages) return "images";
+  if (data.text) return "text";
+  return data.cellNames.length ? "table" : "bare";
+}
 
 function picture(row) {
-  if (data.pictures) {
-    return data.pictures[row]
-      ? el("img", {
-          class: "pic",
-          src: data.pictures[row],
-          alt: "Image of " + nameOf(row),
-          draggable: "false",
-        })
-      : el("span", { class: "pic none", text: "no image" });
-  }
-  const encoded = data.images && data.images[row];
-  if (!encoded) return el("span", { class: "pic none", text: "no image" });
-  const [height, width, channels = 1] = data.imageShape;
-  const bytes = atob(encoded),
-    canvas = el("canvas", {
-      class: "pic",
-      width,
-      height,
-      role: "img",
-      "aria-label": "Image of " + nameOf(row),
-    });
-  const context = canvas.getContext("2d"),
-    image = context.createImageData(width, height);
-  for (let p = 0; p < width * height; p++) {
-    for (let c = 0; c < 3; c++)
-      image.data[4 * p + c] = bytes.charCodeAt(p * channels + (channels >= 3 ? c : 0));
-    image.data[4 * p + 3] = 255;
+  const source = (data.pictures || data.images || {})[row];
+  if (!source) return el("span", { class: "pic none", text: "no image" });
+  const description = "Image of " + nameOf(row);
+  if (!data.pictures) return pixelCanvas(source, description);
+  return el("img", { class: "pic", src: source, alt: description, draggable: "false" });
+}
+
+// An image from the base64 code of its pixels: of one channel, or of three, red, green and blue.
+function pixelCanvas(encoded, description) {
+  const [height, width, nChannels = 1] = data.imageShape;
+  const bytes = atob(encoded);
+  const canvas = el("canvas", {
+    class: "pic",
+    width,
+    height,
+    role: "img",
+    "aria-label": description,
+  });
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(width, height);
+  for (let pixel = 0; pixel < width * height; pixel++) {
+    for (let color = 0; color < 3; color++) {
+      const channel = nChannels >= 3 ? color : 0;
+      image.data[4 * pixel + color] = bytes.charCodeAt(pixel * nChannels + channel);
+    }
+    image.data[4 * pixel + 3] = 255; // opaque
   }
   context.putImageData(image, 0, 0);
   return canvas;
 }
 
-// Two lines about a row: its text, or its first cells.
-const someCells = (row, most) =>
-  plainCells
-    .slice(0, most)
-    .map(({ name, j }) => name + ": " + (cellsOf(row)[j] || "–"))
+const GIST_CELLS = 5;
+const GIST_CHARACTERS = 400; // more than two lines of the widest list
+
+function firstCells(row, count) {
+  const cells = cellsOf(row);
+  return plainCells
+    .slice(0, count)
+    .map(({ name, column }) => name + ": " + (cells[column] || "–"))
     .join(" · ");
-const gist = (row) => (textOf(row) || someCells(row, 5) || nameOf(row)).slice(0, 400);
+}
+
+// Two lines about a row: its text, or its first cells.
+function gist(row) {
+  const content = textOf(row) || firstCells(row, GIST_CELLS) || nameOf(row);
+  return content.slice(0, GIST_CHARACTERS);
+}
+
 const excerpt = (row) =>
   hasImages ? picture(row) : el("span", { class: "clamp", text: gist(row) });
-const searched = new Map();
+
+// What a search looks at, in lower case; made when a row is first searched.
+const searchTexts = new Map();
+
 function searchable(row) {
-  if (!searched.has(row)) {
-    const best = suggestionOf(row);
-    searched.set(
-      row,
-      [row, idOf(row), labelOf(row), show(labelOf(row)), best === null ? "" : best, ...cellsOf(row)]
-        .join("\n")
-        .toLowerCase(),
-    );
+  if (!searchTexts.has(row)) {
+    const label = labelOf(row);
+    const suggestion = suggestionOf(row);
+    const parts = [row, idOf(row), label, labelText(label), suggestion ?? "", ...cellsOf(row)];
+    searchTexts.set(row, parts.join("\n").toLowerCase());
   }
-  return searched.get(row);
+  return searchTexts.get(row);
 }
