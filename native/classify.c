@@ -1,4 +1,5 @@
-/* Values of a block of validation points in classification, from quantised keys to sums.
+/* Values of a block of validation points in classification, from quantised keys to sums. The
+ * formula is in src/nearworth/engine/reference.py; here it is made fast.
  *
  * Values change only where the status changes along the ranks: from match (the query's label) to
  * other. The rarer status is that of the *pivots*. Points stand in the order of their classes, so
@@ -22,14 +23,25 @@
  * Exact distances decide wherever qkeys are too close to tell, so order, ties and every bit of the
  * result are those of the exact distances, whatever made the qkeys. With `max_error`, cells from a
  * cut on are not resolved: their points have the values of ties, and counts alone certify the error
- * (certified.c). Two queries are folded at a time, which saves half of the memory traffic; each
+ * (certified.c). Two queries are folded at a time, which saves half of the memory traffic. Each
  * point still gets its terms in the order of the queries. */
 #include "nearworth.h"
 
-#define SAMPLE 128
-#define FINE 0.3f       /* share of the cells that lie where pivots are, at least */
-#define LEAST 0.5f      /* share of the cells that are used, at least */
-enum { STRETCH = 256 }; /* points looked at together */
+/* Points of a query that show how far its pivots reach. */
+#define SAMPLE_POINTS 128
+/* Of the cells in use, this share lies where pivots are. */
+#define MIN_SHARE_OF_FINE_CELLS 0.3f
+/* Of the cells that there may be, this share is in use. */
+#define MIN_SHARE_OF_CELLS 0.5f
+/* The range of qkeys that cells divide. */
+#define MIN_SPAN 64.0f
+/* What is added to the range of the sample, as shares of it. */
+#define MARGIN_BELOW 0.05f
+#define MARGIN_ABOVE 0.02f
+/* How far `find_cell` may be off, in qkeys. */
+#define ROUNDING_OF_CELLS 200.0f
+/* Points that are looked at together. */
+enum { STRETCH = 256 };
 
 enum status { OTHER, MATCH };
 
@@ -84,18 +96,23 @@ typedef struct {
     double *exact;
 } Scratch;
 
+/* One query. The upper half is known from the start. */
 typedef struct {
-    /* excluded: positions that take no part, the query itself or rows of its group */
-    const int32_t *qkeys, *excluded;
-    /* points; where those of each status are: matches are one slice */
-    int64_t n, n_excluded, first[2], end[2];
-    enum status pivots, others;
-    bool by_index;
-    int32_t tolerance;
-    /* cut: the first cell that is not resolved; end_mixed: behind the last mixed */
-    int64_t n_cells, cut, end_mixed;
-    int64_t n_listed, n_gaps, n_open, n_ties, n_whole;
+    const int32_t *qkeys;     /* by position */
+    const int32_t *excluded;  /* positions that take no part: the query itself, rows of its group */
+    int64_t n, n_excluded;    /* points in all, and of them those that take no part */
+    int64_t first[2], end[2]; /* by status: a slice that holds its points. Matches are one slice */
+    enum status pivots;       /* the rarer status */
+    enum status others;       /* the other one */
+    bool by_index;            /* ties are broken by row */
+    int32_t tolerance;        /* points whose qkeys differ by more are in the right order */
+    int64_t n_cells;          /* at first the most that there may be, then those in use */
+
     Map map;
+    int64_t cut;                             /* the first cell that is not resolved */
+    int64_t end_mixed;                       /* behind the last mixed cell */
+    int64_t n_listed;                        /* points near pivots */
+    int64_t n_gaps, n_open, n_ties, n_whole; /* entries of these arrays of Scratch */
 } Query;
 
 static inline enum status status_of(const Query *query, int64_t position) {
@@ -167,33 +184,72 @@ static inline int32_t find_cell(const Map *map, int32_t qkey) {
     return (int32_t)(place < map->top ? place : map->top);
 }
 
-/* Cells are fine as far as pivots reach, by a sample, and coarse beyond: order matters only where
- * both statuses are. */
-static void make_map(Query *query) {
-    int64_t step = query->n > SAMPLE ? query->n / SAMPLE : 1;
-    int32_t nearest = INT32_MAX, farthest = 0, last = 0, second = 0;
+/* The range of the qkeys of a sample of points, and how far the pivots among them reach. */
+typedef struct {
+    int32_t nearest, farthest;
+    int32_t last_pivot, second_last_pivot; /* 0 if there is none */
+} Reach;
+
+/* Looks at SAMPLE_POINTS points at equal steps. */
+static Reach sample_reach(const Query *query) {
+    Reach reach = {.nearest = INT32_MAX};
+    int64_t step = query->n > SAMPLE_POINTS ? query->n / SAMPLE_POINTS : 1;
     for (int64_t i = step / 2; i < query->n; i += step) {
-        int32_t qkey = query->qkeys[i], of_pivot = status_of(query, i) == query->pivots ? qkey : 0;
-        nearest = qkey < nearest ? qkey : nearest;
-        farthest = qkey > farthest ? qkey : farthest;
-        second = of_pivot > last ? last : of_pivot > second ? of_pivot : second;
-        last = of_pivot > last ? of_pivot : last;
+        int32_t qkey = query->qkeys[i];
+        if (qkey < reach.nearest)
+            reach.nearest = qkey;
+        if (qkey > reach.farthest)
+            reach.farthest = qkey;
+        if (status_of(query, i) != query->pivots)
+            continue;
+        if (qkey > reach.last_pivot) {
+            reach.second_last_pivot = reach.last_pivot;
+            reach.last_pivot = qkey;
+        } else if (qkey > reach.second_last_pivot) {
+            reach.second_last_pivot = qkey;
+        }
     }
-    float span = farthest - nearest > 64 ? (float)(farthest - nearest) : 64.0f;
-    float low = (float)nearest - 0.05f * span, high = (float)farthest + 0.02f * span;
-    float bend = fminf(fmaxf((float)second, low + 0.05f * span), high - 0.02f * span);
-    float reach = (bend - low) / (high - low), fine = fmaxf(reach, FINE);
-    query->n_cells = (int64_t)((float)query->n_cells * fmaxf(reach, LEAST));
-    query->cut = query->n_cells;
-    float cells = (float)query->n_cells;
-    /* No steeper than a cell for each tolerance; 200 covers roundings to single precision. */
-    float steepest = 1.0f / (1.01f * (float)query->tolerance + 200.0f);
+    return reach;
+}
+
+/* Makes the map from qkeys to cells: two lines that meet in a bend. Order matters only where both
+ * statuses are, so cells are fine in front of the bend, as far as pivots reach, and coarse
+ * behind it. */
+static void make_map(Query *query) {
+    Reach reach = sample_reach(query);
+
+    /* The sample misses the ends of the range, so a margin is added. Points beyond it fall into the
+     * first or the last cell. Equal qkeys still need a range to divide. */
+    float span = (float)(reach.farthest - reach.nearest);
+    if (span < MIN_SPAN)
+        span = MIN_SPAN;
+    float low = (float)reach.nearest - MARGIN_BELOW * span;
+    float high = (float)reach.farthest + MARGIN_ABOVE * span;
+
+    /* The second last pivot, because one outlier would make all cells coarse. Both lines need a
+     * part of the range, or their slopes would be infinite. */
+    float first_bend = low + MARGIN_BELOW * span;
+    float last_bend = high - MARGIN_ABOVE * span;
+    float bend = fminf(fmaxf((float)reach.second_last_pivot, first_bend), last_bend);
+
+    /* Only cells in front of the bend can be mixed: where it is near, fewer cells do. */
+    float share_in_front = (bend - low) / (high - low);
+    float share_of_fine = fmaxf(share_in_front, MIN_SHARE_OF_FINE_CELLS);
+    query->n_cells = (int64_t)((float)query->n_cells * fmaxf(share_in_front, MIN_SHARE_OF_CELLS));
+    query->cut = query->n_cells; /* all cells are resolved, unless values are certified */
+    float n_cells = (float)query->n_cells;
+
+    /* No cell is narrower than the tolerance, so points two cells apart are in the right order. The
+     * rest covers the rounding of `find_cell`, which is in single precision. */
+    float narrowest = 1.01f * (float)query->tolerance + ROUNDING_OF_CELLS;
+    float steepest = 1.0f / narrowest;
+
     Map *map = &query->map;
-    map->slope1 = fminf(fine * cells / (bend - low), steepest);
+    map->slope1 = fminf(share_of_fine * n_cells / (bend - low), steepest);
     map->offset1 = -map->slope1 * low;
-    map->slope2 = fminf((1.0f - fine) * cells / (high - bend), steepest);
-    map->offset2 = (map->slope1 - map->slope2) * bend + map->offset1;
-    map->top = cells - 1.0f;
+    map->slope2 = fminf((1.0f - share_of_fine) * n_cells / (high - bend), steepest);
+    map->offset2 = (map->slope1 - map->slope2) * bend + map->offset1; /* the lines meet there */
+    map->top = n_cells - 1.0f;
 }
 
 static void count_cells(
@@ -348,23 +404,24 @@ static void make_gaps(Query *query, const uint16_t *cell, Scratch *s) {
  * keep many look-ups under way. */
 static inline void
 look_up(Query *query, const uint64_t *items, int64_t count, const uint16_t *cell, Scratch *s) {
-    int32_t found[STRETCH], *listed = s->listed + query->n_listed;
-    int64_t tolerance = query->tolerance, n_open = query->n_open,
-            before = query->others * query->n_cells;
+    int32_t gap_of[STRETCH]; /* of each item */
+    int32_t *listed = s->listed + query->n_listed;
+    int64_t tolerance = query->tolerance, n_open = query->n_open;
+    int64_t first_cell = query->others * query->n_cells;
     for (int64_t i = 0; i < count; i++)
-        found[i] = s->gap_of[cell[position_of(items[i])] - before];
+        gap_of[i] = s->gap_of[cell[position_of(items[i])] - first_cell];
     for (int64_t i = 0; i < count; i++)
-        found[i] += s->gaps[found[i]].upper < qkey_of(items[i]);
+        gap_of[i] += s->gaps[gap_of[i]].upper < qkey_of(items[i]);
     for (int64_t i = 0; i < count; i++)
-        found[i] += s->gaps[found[i]].upper < qkey_of(items[i]);
+        gap_of[i] += s->gaps[gap_of[i]].upper < qkey_of(items[i]);
     for (int64_t i = 0; i < count; i++) {
-        Gap *gap = s->gaps + found[i];
+        Gap *gap = s->gaps + gap_of[i];
         int64_t qkey = qkey_of(items[i]), position = position_of(items[i]);
         bool open = (gap->lower + tolerance >= qkey) | (gap->upper - tolerance <= qkey);
         s->items[n_open] = items[i];
         n_open += open;
         gap->count += !open;
-        s->entry[position] = found[i];
+        s->entry[position] = gap_of[i];
         listed[i] = (int32_t)position;
     }
     query->n_open = n_open;
@@ -386,12 +443,15 @@ static void find_gaps(Query *query, const uint16_t *cell, Scratch *s) {
  * points belong to one run if a pivot is within tolerance of both. From point to point pivots are
  * looked at once. Returns the number of runs. */
 static int64_t find_runs(Query *query, Scratch *s) {
-    int64_t n_runs = 0, ambiguous = 0, low = 0, high = -1, tolerance = query->tolerance;
+    int64_t n_runs = 0, ambiguous = 0, tolerance = query->tolerance;
+    int64_t low = 0, high = -1; /* the gaps within tolerance of a point */
     Run run = {0, 0, 0, 0};
     for (int64_t i = 0; i < query->n_open; i++) {
-        int64_t position = position_of(s->items[i]), qkey = qkey_of(s->items[i]),
-                gap = s->entry[position];
-        for (gap = gap <= high ? low : gap; s->gaps[gap].lower >= qkey - tolerance;)
+        int64_t position = position_of(s->items[i]), qkey = qkey_of(s->items[i]);
+        int64_t gap = s->entry[position];
+        if (gap <= high)
+            gap = low;
+        while (s->gaps[gap].lower >= qkey - tolerance)
             gap--;
         while (s->gaps[gap].upper < qkey - tolerance)
             gap++;
@@ -405,15 +465,19 @@ static int64_t find_runs(Query *query, Scratch *s) {
             continue;
         }
         s->items[ambiguous++] = s->items[i];
-        if (low >= run.end)
-            run = (Run){low, high, ambiguous - 1, ambiguous}, n_runs++;
-        run.end = high, run.stop = ambiguous;
+        if (low >= run.end) {
+            run = (Run){low, high, ambiguous - 1, ambiguous};
+            n_runs++;
+        }
+        run.end = high;
+        run.stop = ambiguous;
         s->runs[n_runs - 1] = run;
     }
     return n_runs;
 }
 
-/* Put the points of one run in the order of exact distances, then of rows. */
+/* Puts the points of one run, given by `rows` and `exact`, in the order of exact distances, then of
+ * rows. Blocks of both statuses become ties, unless these are broken by row. */
 static void order_run(
     Query *query, Run run, const int32_t *place_of, int32_t *rows, double *exact, Scratch *s
 ) {
@@ -439,8 +503,8 @@ static void order_run(
     }
 }
 
-/* Put open points in the order of exact distances, where it matters; returns how many were taken,
- * or -1 if they fail. */
+/* Puts open points in the order of exact distances, where it matters. Returns how many distances
+ * were computed, or -1 if a function of the caller failed. */
 static int64_t resolve(
     Query *query, const Source *source, int64_t number, const int32_t *row_of,
     const int32_t *place_of, Scratch *s
@@ -465,20 +529,25 @@ static int64_t resolve(
 /* ------------------------------------------------------------------------------------------------
  * values */
 
-/* Values along the ranks, from the farthest point to the nearest. A match at the end of a run of
- * matches is worth worth[rank] - lost, and the whole run shares that value; a point that does not
- * match has -lost. `lost` is what a point loses to the matches beyond it: loss[rank] for each of
- * them. Where matches are the rarer status they are added one by one; else a run adds the
- * difference of its ends. So every bit depends on the order of the points alone, not on how they
- * were found. Ranks count from 1; worth[0] = worth[1]. */
+/* Values along the ranks, from the farthest point to the nearest: the formula of
+ * engine/reference.py, whose R is `lost` here.
+ *
+ * A match at the end of a run of matches has the value worth[rank] - lost, and the whole run shares
+ * it. A point that does not match has -lost. What nearer points lose to a match is loss[rank].
+ * Where matches are the rarer status they are added one by one. Else a run adds the difference of
+ * its ends. So every bit depends on the order of the points alone, not on how they were found.
+ * Ranks count from 1, and worth[0] = worth[1]. */
 typedef struct {
-    const double *worth, *loss;
+    const double *worth, *loss;  /* by rank */
     double for_match, for_other; /* constants that the utility adds */
     bool one_by_one;             /* matches are the rarer status */
     int64_t position;            /* the rank of the farthest point not seen yet */
-    double lost, shared;         /* `shared`: the value of the run of matches under way */
+    double lost;                 /* what all nearer points lose to the matches seen */
+    double shared;               /* the value of the run of matches under way */
     int64_t run_end;             /* its last rank; 0 if none is under way */
 } Scan;
+
+/* The current run of matches has no more members. */
 
 static inline void end_run(Scan *scan) {
     if (scan->run_end && !scan->one_by_one)
@@ -501,19 +570,19 @@ static inline double next_points(Scan *scan, enum status status, int64_t count) 
 }
 
 /* Values of a match and of another point among the next `size` points, which are tied and of both
- * statuses. */
-static inline void next_ties(Scan *scan, int64_t size, int64_t matches, double of[2]) {
+ * statuses: S, D, F and n are those of engine/reference.py. */
+static inline void next_ties(Scan *scan, int64_t size, int64_t n_matches, double value_of[2]) {
     end_run(scan);
     int64_t start = scan->position - size;
-    double total = 0.0, inner = 0.0, count = (double)size, share = (double)matches;
+    double S = 0.0, D = 0.0, n = (double)size, F = (double)n_matches;
     for (int64_t rank = start + 1; rank <= scan->position; rank++) {
-        total += scan->worth[rank];
-        inner += (double)(rank - 1 - start) * scan->loss[rank];
+        S += scan->worth[rank];
+        D += (double)(rank - 1 - start) * scan->loss[rank];
     }
-    inner /= count * (count - 1.0);
-    of[MATCH] = total / count - (share - 1.0) * inner - scan->lost + scan->for_match;
-    of[OTHER] = -share * inner - scan->lost + scan->for_other;
-    scan->lost += share / count * (scan->worth[start] - scan->worth[scan->position]);
+    double taken = D / (n * (n - 1.0)); /* by each of the other matches */
+    value_of[MATCH] = S / n - (F - 1.0) * taken - scan->lost + scan->for_match;
+    value_of[OTHER] = -F * taken - scan->lost + scan->for_other;
+    scan->lost += F / n * (scan->worth[start] - scan->worth[scan->position]);
     scan->position = start;
 }
 
@@ -530,14 +599,13 @@ static int64_t scan_gaps(Scan *scan, Query *query, int64_t end, Scratch *s) {
             s->of_pivot[gap - 1] = next_points(scan, query->pivots, 1);
             continue;
         }
-        double of[2];
-        next_ties(
-            scan, tie.n_pivots + tie.n_others, query->pivots == MATCH ? tie.n_pivots : tie.n_others,
-            of
-        );
-        s->value[query->n_gaps + --query->n_ties] = of[query->others];
+        double value_of[2];
+        int64_t n_matches = query->pivots == MATCH ? tie.n_pivots : tie.n_others;
+        next_ties(scan, tie.n_pivots + tie.n_others, n_matches, value_of);
+        query->n_ties--;
+        s->value[query->n_gaps + query->n_ties] = value_of[query->others];
         for (int64_t pivot = tie.gap; pivot < gap; pivot++)
-            s->of_pivot[pivot] = of[query->pivots];
+            s->of_pivot[pivot] = value_of[query->pivots];
         gap = tie.gap + 1;
     }
 }
@@ -564,8 +632,8 @@ static void scan_cells(Scan *scan, Query *query, double *table, Scratch *s) {
 /* ------------------------------------------------------------------------------------------------
  * one query, sums */
 
-/* Values of the cells that need not be resolved for this error, and where they begin. Returns the
- * certified error. */
+/* Cuts off the cells that need not be resolved for this error, and gives them their values: entries
+ * of `table` from the cut on. Returns the certified error. */
 static double cut_cells(
     Scan *scan, Query *query, double max_error, int64_t certain, const double *total, double *table,
     const Scratch *s
@@ -592,7 +660,8 @@ static double cut_cells(
 #define ONE_BY_ONE
 #endif
 
-/* Add the table of one query, or those of two, of the first before the second. */
+/* Adds the table of one query, or those of two: to each point that of the first query before that
+ * of the second. */
 ONE_BY_ONE static void fold(double *restrict out, const Scratch *s, int64_t n, bool two) {
     const uint16_t *restrict cell0 = s->cell[0], *restrict cell1 = s->cell[1];
     const double *table0 = s->table[0], *table1 = s->table[1];
@@ -604,7 +673,7 @@ ONE_BY_ONE static void fold(double *restrict out, const Scratch *s, int64_t n, b
             out[i] += table0[cell0[i]];
 }
 
-/* Add the values of listed points. */
+/* Adds the values of listed points and of pivots, whose cells have the value 0 in the table. */
 static void fold_listed(double *restrict out, double weight, const Query *query, const Scratch *s) {
     for (int64_t i = 0; i < query->n_listed; i++)
         out[s->listed[i]] += weight * s->value[s->entry[s->listed[i]]];
