@@ -1,5 +1,4 @@
-"""Objects in JSON to a table. The decoder is Python's own, because no file may take the process
-down.
+"""Objects in JSON to a table. The decoder is Python's own: no file may take the process down.
 
 A column is made of what all of its cells are:
 
@@ -28,11 +27,11 @@ import pyarrow as pa
 from nearworth._common.digits import floats_hold
 from nearworth.tables import InputError
 
-MOST_NESTED = (
-    20  # lists and objects within each other; Arrow descends into them without a limit of its own
-)
+# Lists and objects within each other. Arrow descends into them without a limit of its own.
+MAX_NESTED = 20
 WHITE_SPACE = re.compile(r"[ \t\r\n]*")
-INT64_CHARACTERS = 20  # of the least one
+# Characters of the longest integer of 64 bits.
+MAX_INT64_CHARACTERS = 20
 NAMES = {dict: "an object", list: "a list", str: "text", bool: "a truth value", type(None): "null"}
 NUMBERS, TRUTHS, TEXTS, LISTS, OBJECTS = "numbers", "truth values", "text", "lists", "objects"
 KINDS = {bool: TRUTHS, str: TEXTS, list: LISTS, dict: OBJECTS}
@@ -51,8 +50,7 @@ class Literal(str):
 def parse_json(
     content: bytes, where: str, identifiers: Collection[str | None] = ()
 ) -> tuple[pa.Table, list[str]]:
-    """The table of one array of objects, or of objects one after the other; and remarks on its
-    columns.
+    """The table of one array of objects, or of objects one after the other, and remarks on columns.
 
     Columns named in `identifiers` name things: their numbers are text unless all are whole and fit
     64 bits.
@@ -71,17 +69,22 @@ def parse_json(
             column.extend([None] * (n_rows - len(column)))
             column.append(cell)
         n_rows += 1
-    arrays, remarks = [], []
+    arrays: list[Any] = []
+    remarks: list[str] = []
     for name, cells in columns.items():
         cells.extend([None] * (n_rows - len(cells)))
         try:
             array, remark = _as_array(cells, name in identifiers)
         except UnicodeEncodeError as error:
-            found = f"column {name!r} holds half of a surrogate pair, which is no character"
-            raise InputError(f"{where} {found}. Repair the text.") from error
+            raise InputError(
+                f"{where} column {name!r} holds half of a surrogate pair, which is no character."
+                " Repair the text."
+            ) from error
         except _AlikeError as error:
-            found = f"column {name!r} holds {error.args[0]} both as a number and as text"
-            raise InputError(f"{where} {found}. Write names of one thing in one way.") from error
+            raise InputError(
+                f"{where} column {name!r} holds {error.args[0]} both as a number and as text."
+                " Write names of one thing in one way."
+            ) from error
         arrays.append(array)
         if remark:
             remarks.append(f"column {name!r} {remark}")
@@ -161,11 +164,13 @@ def _values(text: str, where: str) -> Iterator[tuple[Any, int]]:
 
 
 def _skip(text: str, position: int) -> int:
-    found = WHITE_SPACE.match(text, position)
-    return found.end() if found else position
+    """The position after white space."""
+    space = WHITE_SPACE.match(text, position)
+    return space.end() if space else position
 
 
 def _line(text: str, position: int) -> int:
+    """The number of the line at a position, from 1."""
     return text.count("\n", 0, position) + 1
 
 
@@ -179,17 +184,15 @@ class _AlikeError(Exception):
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object with lists of numbers as arrays, which take a quarter of the memory."""
-    found = {name: _packed(value) if type(value) is list else value for name, value in pairs}
-    if len(found) < len(pairs):
+    record = {name: _packed(value) if type(value) is list else value for name, value in pairs}
+    if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         raise _RepeatedKeyError(next(name for name in names if names.count(name) > 1))
-    return found
+    return record
 
 
 def _constant(name: str) -> Literal | None:
-    """NaN is a missing number, as it is elsewhere; infinities are not of JSON, but many programs
-    write them.
-    """
+    """NaN is a missing number, as elsewhere. Infinities stay, for many programs write them."""
     return None if name == "NaN" else Literal(name)
 
 
@@ -215,9 +218,9 @@ def _as_array(cells: list[Any], is_identifier: bool) -> tuple[Any, str]:
             return _nested(cells), ""
     if is_identifier:
         _check_alike(cells)
-    found = listed_words(sorted(kinds)) if len(kinds) > 1 else f"{min(kinds)} of several types"
+    mixture = listed_words(sorted(kinds)) if len(kinds) > 1 else f"{min(kinds)} of several types"
     texts = pa.array([_as_text(cell) for cell in cells], pa.string())
-    return texts, f"holds {found}: read as text"
+    return texts, f"holds {mixture}: read as text"
 
 
 def _kind(cell: Any) -> str:
@@ -244,9 +247,7 @@ def _check_alike(cells: list[Any]) -> None:
 
 
 def _identifiers(cells: list[Any]) -> Any:
-    """Numbers that name things: 1.10 is not 1.1, so that they are text unless all are integers of
-    64 bits.
-    """
+    """Numbers that name things, as text unless all are integers of 64 bits: 1.10 is not 1.1."""
     numbers = _numbers(cells)
     if pa.types.is_integer(numbers.type) and "-0" not in cells:
         return numbers
@@ -254,11 +255,11 @@ def _identifiers(cells: list[Any]) -> Any:
 
 
 def _numbers(cells: list[Any]) -> Any:
-    """Literals as whole numbers if all are whole, else as floats; as text where digits would be
-    lost.
-    """
-    if _all_whole(cells) and all(cell is None or len(cell) <= INT64_CHARACTERS for cell in cells):
-        with suppress(pa.ArrowException, OverflowError):  # beyond 64 bits after all
+    """Literals as whole numbers if all are whole, else as floats, or as text to keep digits."""
+    are_short = all(cell is None or len(cell) <= MAX_INT64_CHARACTERS for cell in cells)
+    if are_short and _all_whole(cells):
+        # They may be beyond 64 bits after all.
+        with suppress(pa.ArrowException, OverflowError):
             return pa.array([None if cell is None else int(cell) for cell in cells], pa.int64())
     if floats_hold(cells):
         return pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
@@ -283,7 +284,7 @@ def _nested(cells: list[Any]) -> Any:
         if ends[-1] < 2**31:
             return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values, mask=missing)
         return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), values, mask=missing)
-    return pa.array([_plain(cell, MOST_NESTED) for cell in cells])
+    return pa.array([_plain(cell, MAX_NESTED) for cell in cells])
 
 
 def _is_flat(cell: Any) -> bool:
