@@ -11,7 +11,11 @@ import nearworth as nw
 from helpers.definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 
 
-def of_definition(X, y, owned, Q, q, *, k, utility, semivalue, ties):
+def defined_values_given_owned(X, y, owned, Q, q, *, k, utility, semivalue, ties):
+    """Values by the definition if the rows `owned` are in every coalition, shape (n,).
+
+    The values are means over queries. Those of owned rows are 0.
+    """
     candidates = np.flatnonzero(~owned).tolist()
     always = np.flatnonzero(owned).tolist()
     total = np.zeros(len(y))
@@ -20,13 +24,12 @@ def of_definition(X, y, owned, Q, q, *, k, utility, semivalue, ties):
         game = utility_function(
             "classification", utility, distances, y.tolist(), label, k, len(set(y)), ties
         )
-        total[candidates] += defined_values(
-            lambda members, game=game: game(
-                tuple(sorted([*always, *(candidates[i] for i in members)]))
-            ),
-            len(candidates),
-            semivalue,
-        )
+
+        def game_of_candidates(members, game=game):
+            rows = [candidates[member] for member in members]
+            return game(tuple(sorted([*always, *rows])))
+
+        total[candidates] += defined_values(game_of_candidates, len(candidates), semivalue)
     return total / len(q)
 
 
@@ -45,13 +48,14 @@ def test_values_agree_with_the_definition(rng, utility, ties):
         for semivalue in (*SEMIVALUES, "composite", ("sizes", 0, 2)):
             if semivalue == ("sizes", 0, 2) and n_owned > 7:
                 continue
-            est = nw.KNNShapley(k, utility=utility, semivalue=semivalue, ties=ties).fit(X, y)
-            expected = of_definition(
-                X, y, owned, Q, q, k=k, utility=utility, semivalue=semivalue, ties=ties
-            )
-            found = est.value(Q, q, owned=owned).values
+            game = {"utility": utility, "semivalue": semivalue, "ties": ties}
+            est = nw.KNNShapley(k, **game).fit(X, y)
             np.testing.assert_allclose(
-                found, expected, rtol=0, atol=1e-12, err_msg=f"{semivalue} {k} {owned} {X} {y}"
+                est.value(Q, q, owned=owned).values,
+                defined_values_given_owned(X, y, owned, Q, q, k=k, **game),
+                rtol=0,
+                atol=1e-12,
+                err_msg=f"{semivalue} {k} {owned} {X} {y}",
             )
 
 

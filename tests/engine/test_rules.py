@@ -1,6 +1,4 @@
-"""Votes within a radius, and votes weighed by distance: against the definition, and everywhere a
-run may go.
-"""
+"""Votes within a radius, votes with weights by distance, and values with noise for privacy."""
 
 from __future__ import annotations
 
@@ -22,27 +20,36 @@ def inverse(distances):
     return 1.0 / (1.0 + distances)
 
 
-def by_radius(distances, labels, label, *, radius, n_classes):
-    def game(subset):
+def radius_game(distances, labels, label, *, radius, n_classes):
+    """The share of right labels among the rows of a subset within the radius."""
+
+    def utility(subset):
         votes = [int(labels[i] == label) for i in subset if distances[i] <= radius]
-        return Fraction(sum(votes), len(votes)) if votes else Fraction(1, n_classes)
+        if not votes:
+            return Fraction(1, n_classes)
+        return Fraction(sum(votes), len(votes))
 
-    return game
+    return utility
 
 
-def by_weight(distances, labels, label, *, k, utility, n_classes, ties):
-    """Weights as the exact fractions that floats are."""
-    weights = [Fraction(w) for w in inverse(np.array(distances))]
+def weighted_game(distances, labels, label, *, k, utility, n_classes, ties):
+    """The mean weight of right labels, over all ways to choose the nearest rows of a subset.
 
-    def game(subset):
+    Weights are the exact fractions that floats are.
+    """
+    weights = [Fraction(weight) for weight in inverse(np.array(distances))]
+
+    def score(nearest):
+        right = sum((weights[i] for i in nearest if labels[i] == label), Fraction())
+        return right / (k if utility == "original" else len(nearest))
+
+    def utility_of(subset):
         if not subset and utility == "soft":
             return Fraction(1, n_classes)
-        tops = nearest_sets(subset, distances, k, ties)
-        divide = [k if utility == "original" else len(top) for top in tops]
-        scores = [sum((weights[i] for i in top if labels[i] == label), Fraction()) for top in tops]
-        return sum(score / d for score, d in zip(scores, divide, strict=True)) / len(tops)
+        choices = nearest_sets(subset, distances, k, ties)
+        return sum(score(nearest) for nearest in choices) / len(choices)
 
-    return game
+    return utility_of
 
 
 def test_radius_agrees_with_the_definition(rng):
@@ -56,7 +63,7 @@ def test_radius_agrees_with_the_definition(rng):
             expected = np.zeros(8)
             for point, label in zip(Q, q, strict=True):
                 distances = np.sqrt(((X - point) ** 2).sum(axis=1))
-                game = by_radius(distances, y, label, radius=radius, n_classes=3)
+                game = radius_game(distances, y, label, radius=radius, n_classes=3)
                 expected += defined_values(game, 8, semivalue) / 3
             found = nw.KNNShapley(radius=radius, semivalue=semivalue).fit(X, y).value(Q, q).values
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
@@ -355,7 +362,9 @@ def test_weights_agree_with_the_definition(rng, utility, ties):
             expected = np.zeros(7)
             for point, label in zip(Q, q, strict=True):
                 distances = np.sqrt(((X - point) ** 2).sum(axis=1)).tolist()
-                game = by_weight(distances, y, label, k=k, utility=utility, n_classes=3, ties=ties)
+                game = weighted_game(
+                    distances, y, label, k=k, utility=utility, n_classes=3, ties=ties
+                )
                 expected += defined_values(game, 7, semivalue) / 2
             for weights in ("distance", inverse):
                 est = nw.KNNShapley(
