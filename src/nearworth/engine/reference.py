@@ -13,8 +13,8 @@ to the query, l = 1, ..., N, and the K nearest of those present vote.
 
 The ranks fall into groups. A group at the ranks a + 1, ..., b has n = b - a rows and F matches.
 
-    A run     consecutive ranks with the same u. The sum grows by d_l from one match to the next,
-              c_l falls by d_l, so all rows of the run have the value of the last one:
+    A run     consecutive ranks with the same u. From one match to the next nearer one both c_l
+              and the sum grow by d_l, so all rows of the run have the value of the last one:
               phi(u) = c_b u - R
     A tie     rows at equal distance, of both kinds. Their order means nothing, so their value is
               the mean over all orders:
@@ -64,7 +64,8 @@ def ranked_values(
     Examples
     --------
     >>> game = ClassificationGame(n_players=3, n_neighbors=1, n_classes=2, utility="original")
-    >>> u, no_ties = np.array([True, False, True]), np.array([True, True, True])
+    >>> u = np.array([True, False, True])
+    >>> no_ties = np.array([True, True, True])
     >>> ranked_values(u, no_ties, game, matches_are_rare=False).round(3)
     array([ 0.833, -0.167,  0.333])
     """
@@ -82,8 +83,8 @@ def ranked_values(
     # Sums by `bincount` start at 0 and follow the ranks, as those of compiled code.
     S = np.bincount(group, c)
     D = np.bincount(group, (np.arange(len(u)) - a[group]) * d)
-    own = np.where(is_tie, S / n, c[b - 1])
-    from_others = np.where(is_tie, D / (n * np.maximum(n - 1, 1)), 0.0)
+    mean_worth = np.where(is_tie, S / n, c[b - 1])
+    mean_loss = np.where(is_tie, D / (n * np.maximum(n - 1, 1)), 0.0)
 
     taken = np.zeros(len(u))
     taken[a] = F / n * (c_from_0[a] - c_from_0[b])
@@ -94,7 +95,7 @@ def ranked_values(
     R = sum_after(taken)[b - 1]
 
     of_match, of_other = game.added(int(u.sum()))
-    phi = u * own[group] - (F[group] - u) * from_others[group] - R[group]
+    phi = u * mean_worth[group] - (F[group] - u) * mean_loss[group] - R[group]
     return np.asarray(phi + np.where(u, of_match, of_other))
 
 
