@@ -215,12 +215,18 @@ def _distribution_from_ratios(ratios: FloatVector) -> FloatVector:
     They are made outwards from the largest, so that none can overflow.
     """
     with np.errstate(divide="ignore", under="ignore"):
-        log_terms = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
-        peak = int(np.argmax(log_terms))
+        peak = _position_of_largest(ratios)
         below = np.cumprod(1.0 / ratios[:peak][::-1])[::-1]
         above = np.cumprod(ratios[peak:])
     terms = np.concatenate([below, [1.0], above])
     return np.asarray(terms / terms.sum())
+
+
+def _position_of_largest(ratios: FloatVector) -> int:
+    """The j of the largest term."""
+    # A function of its own, so that this array is gone before the terms are made.
+    log_terms = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    return int(np.argmax(log_terms))
 
 
 def sum_after(terms: FloatVector) -> FloatVector:
