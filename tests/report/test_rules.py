@@ -128,6 +128,17 @@ def test_a_list_that_scrolls_may_be_left_at_once(table):
     assert table.run("document.body.dataset.tab") == "about"
 
 
+def test_decisions_are_forgotten_from_a_panel_too(table):
+    table.keys("k")
+    table.click("#tab-about")
+    table.click("#export")
+    is_forget = "button => button.textContent.startsWith('Forget')"
+    table.run(f"[...document.querySelectorAll('dialog button')].find({is_forget}).click()")
+    assert table.said().startswith("Forgotten.")
+    table.click("#tab-labels")
+    assert table.text("#count") == "0 of 30 decided"
+
+
 def test_bulk_is_of_open_listed_rows_and_one_step(table):
     first = table.row()
     table.keys("d")

@@ -96,7 +96,7 @@ function forget() {
     refilter();
     drawDetail();
   } else {
-    drawCount();
+    drawTotals();
   }
   announce("Forgotten. " + TAKE_BACK);
 }

@@ -161,6 +161,11 @@ function drawCount() {
   $("meter").setAttribute("aria-label", inWords);
   drawBulkButton(rows);
   drawLayoutButton();
+  drawTotals();
+}
+
+// What the decisions of all lists add up to. A panel, which has no list, shows it too.
+function drawTotals() {
   drawExportButton();
   $("undo").disabled = !doneSteps.length;
   drawBadges();

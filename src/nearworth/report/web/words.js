@@ -20,8 +20,7 @@ function number(value) {
   const size = Math.abs(value);
   if (Number.isInteger(value)) return size < MAX_WHOLE_NUMBER ? whole.format(value) : String(value);
   if (size > 0 && size < MIN_DECIMAL_NUMBER) {
-    // A negative one is "-0" when rounded, and is written so.
-    return whole.format(value) === "0" ? value.toPrecision(3) : whole.format(value);
+    return value.toPrecision(3);
   }
   const nDecimals = SIGNIFICANT_DIGITS - 1 - Math.floor(Math.log10(size));
   const format = new Intl.NumberFormat("en", { maximumFractionDigits: Math.max(1, nDecimals) });
