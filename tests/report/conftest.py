@@ -24,8 +24,9 @@ def digits():
 def show(browser, tmp_path):
     """Open the report of an audit. No error may stand in the console in the end."""
 
-    def open_report(audit, rows, **selection):
-        return Page(browser, tmp_path, render_report(audit, rows, selection))
+    def open_report(audit, rows, decided=(), suggestions=None, **selection):
+        html = render_report(audit, rows, selection, decided=decided, suggestions=suggestions)
+        return Page(browser, tmp_path, html)
 
     yield open_report
     assert not errors_in_console(browser)

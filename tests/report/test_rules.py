@@ -16,6 +16,7 @@ import nearworth as nw
 from helpers.browser import DOWN, ENTER, ESCAPE, RIGHT, UP, Page, errors_in_console, wait
 from helpers.report_pages import made_up
 from nearworth.audit.error_count import ErrorCount
+from nearworth.cli.arguments import ApplyOptions, OutputOptions
 from nearworth.cli.decisions import apply
 from nearworth.report.content import Suggestions
 from nearworth.report.page import render_report
@@ -663,8 +664,14 @@ def test_blanks_at_the_ends_of_labels_are_seen(show, rng):
 
 def apply_decisions(decisions, train, output):
     """`nearworth apply`, whose errors are raised here."""
-    files = {"decisions": str(decisions), "train": str(train), "output": str(output)}
-    apply(**files, target=None, force=False)
+    options = ApplyOptions(
+        decisions=str(decisions),
+        train=str(train),
+        target=None,
+        keep=False,
+        write=OutputOptions(output=str(output), force=False),
+    )
+    apply(options)
 
 
 def test_decisions_are_what_apply_reads(show, tmp_path, digits):
