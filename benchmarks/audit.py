@@ -147,7 +147,7 @@ def false_alarms(audit: nw.LabelAudit, wrong: np.ndarray) -> list[dict[str, floa
     """For each share asked: the share measured, errors found, and errors the best threshold in
     hindsight finds.
     """
-    order, out = audit.ranking(), []
+    order, out = audit.order, []
     shares = np.cumsum(~wrong[order]) / np.arange(1, len(order) + 1)
     for asked in ASKED:
         listed = audit.suspects(max_fdr=asked)
@@ -174,12 +174,12 @@ def run(sets: dict, seed: int, cleanlab: str | None, quick: bool = False) -> lis
             for fraction in FRACTIONS:
                 y = nw.add_label_noise(clean, fraction, kind, seed)
                 wrong = y != clean
-                audit = nw.audit_labels(X, y, K)
+                audit = nw.audit_labels(X, y, n_neighbors=K)
                 scores = simple_scores(audit, y, n_classes) | {"audit_labels": audit.quality}
                 if not quick:
                     probabilities = logistic_probabilities(X, y, n_classes)
                     helped = nw.audit_labels(
-                        X, y, K, pred_probs=_columns(probabilities, np.unique(y))
+                        X, y, n_neighbors=K, pred_probs=_columns(probabilities, np.unique(y))
                     )
                     scores["self-confidence, logistic regression"] = probabilities[
                         np.arange(len(y)), y
@@ -241,9 +241,9 @@ def judged_by_people(folder: Path) -> dict:
     with np.load(folder / "label_errors_test_sets.npz") as file:
         index, votes = file["mnist_index"], file["mnist_votes"]
     lost = index[votes[:, 0] < votes[:, 1:].max(axis=1)]
-    audit = nw.audit_labels(data.X_test, data.y_test, K)
+    audit = nw.audit_labels(data.X_test, data.y_test, n_neighbors=K)
     places = np.empty(len(audit), dtype=int)
-    places[audit.ranking()] = np.arange(1, len(audit) + 1)
+    places[audit.order] = np.arange(1, len(audit) + 1)
     value_places = np.empty(len(audit), dtype=int)
     value_places[np.argsort(audit.value)] = np.arange(1, len(audit) + 1)
     return {
@@ -271,7 +271,7 @@ def human_labels(folder: Path, n_rows: int, seed: int) -> dict:
             rows = np.random.default_rng(seed).permutation(rows)[:n_rows]
             given = (said[rows] == 5).astype(int)
             wrong = given != y[rows]
-            audit = nw.audit_labels(X[rows], given, K)
+            audit = nw.audit_labels(X[rows], given, n_neighbors=K)
             scores = simple_scores(audit, given, 2) | {"audit_labels": audit.quality}
             found = {
                 method: round(average_precision(wrong, score), 3)
@@ -299,7 +299,7 @@ def targets(folder: Path, n_rows: int, seed: int) -> list[dict]:
                 shift = rng.choice([-1, 1], len(some)) * rng.uniform(1, 3, len(some)) * clean.std()
                 y[some] = clean[some] + shift if kind == "moved" else np.roll(clean[some], 1)
                 wrong = y != clean
-                audit = nw.audit_labels(X, y, K, task="regression")
+                audit = nw.audit_labels(X, y, n_neighbors=K, task="regression")
                 near = audit._voters.rows[:, :K]
                 scores = {
                     "value alone": audit.value,
@@ -352,7 +352,7 @@ def timing(n: int, d: int) -> dict:
     data = Blobs.make(n, 0, d)
     nw.audit_labels(data.X[:1000], data.y[:1000])  # load what is loaded once
     valued = lambda: nw.KNNShapley(K, n_jobs=1).fit(data.X, data.y).value()  # noqa: E731
-    audited = lambda: nw.audit_labels(data.X, data.y, K, n_jobs=1)  # noqa: E731
+    audited = lambda: nw.audit_labels(data.X, data.y, n_neighbors=K, n_jobs=1)  # noqa: E731
     seconds: list[list[float]] = [[], []]
     for number, work in [(0, valued), (1, audited)] * 2:
         start = time.process_time()

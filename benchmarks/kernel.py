@@ -282,7 +282,10 @@ def audit():
     for n, width in ((20_000, 32), (50_000, 128)):
         X, y, _, _ = gaussian(n, width, 10, 1)
         y = nw.add_label_noise(y, 0.1, random_state=0)
-        works = lambda: nw.KNNShapley(10).fit(X, y).value(), lambda: nw.audit_labels(X, y, 10)
+        works = (
+            lambda: nw.KNNShapley(10).fit(X, y).value(),
+            lambda: nw.audit_labels(X, y, n_neighbors=10),
+        )
         valuation, audited = np.min([[seconds(work) for work in works] for _ in range(2)], axis=0)
         print(
             f"audit / valuation, {n:,} x {width}, 10 % of labels wrong: {audited / valuation:.2f}",

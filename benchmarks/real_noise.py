@@ -222,7 +222,7 @@ def _out_of_fold(case: Case, model: str) -> np.ndarray:
 
 def judge(audit: nw.LabelAudit, wrong: np.ndarray) -> dict:
     """AP, the stated number of errors, and lists: default, then as asked."""
-    order, total = audit.ranking(), max(1, int(wrong.sum()))
+    order, total = audit.order, max(1, int(wrong.sum()))
     place = np.empty(len(order))
     place[order] = np.arange(len(order))
     shares = np.cumsum(~wrong[order]) / np.arange(1, len(order) + 1)

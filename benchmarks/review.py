@@ -65,7 +65,7 @@ def audits(data: Path, cache: Path, held_back: bool):
         path = cache / f"{name}.npz"
         if not path.exists():
             audit = nw.audit_labels(X, y)
-            np.savez(path, order=audit.ranking(), quality=audit.quality, agreement=audit.agreement)
+            np.savez(path, order=audit.order, quality=audit.quality, agreement=audit.agreement)
         kept = np.load(path)
         yield name, kept["order"], kept["quality"], kept["agreement"], wrong
 

@@ -126,7 +126,7 @@ def planted():
         train, val, k = some[: n // 2], some[n // 2 :], max(2, n // 100)
         X_val = np.concatenate([X[val], X[train[:k]], near(rng, X, train[k : 2 * k])])
         leaks = nw.scan(
-            X[train], y[train], X_val, np.concatenate([y[val], y[train[: 2 * k]]])
+            X[train], y[train], X_val=X_val, y_val=np.concatenate([y[val], y[train[: 2 * k]]])
         ).leakage.rows
         of = [
             int(((leaks >= a) & (leaks < b)).sum())

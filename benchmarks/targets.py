@@ -74,7 +74,7 @@ def spoil(kind: str, y: np.ndarray, seed: int) -> np.ndarray:
 def judge(audit: nw.LabelAudit, wrong: np.ndarray) -> dict[str, float]:
     count = int(wrong.sum())
     listed, n = wrong[audit.suspects()], audit.n_errors
-    found = wrong[audit.ranking()[:count]].mean() if count else float("nan")
+    found = wrong[audit.order[:count]].mean() if count else float("nan")
     return {
         "precision": found,
         "suspects": len(listed),

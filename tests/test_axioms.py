@@ -44,7 +44,7 @@ def gain(task, utility, X, y, X_val, y_val, k):
 def test_efficiency(task, utility, k, n, n_val, rng):
     X, y, X_val, y_val = blobs(rng, n, n_val, task)
     X = X + 1e-9 * rng.normal(size=X.shape)  # no ties: scikit-learn breaks them its own way
-    values = nw.knn_shapley(X, y, X_val, y_val, k, task=task, utility=utility)
+    values = nw.knn_shapley(X, y, X_val, y_val, n_neighbors=k, task=task, utility=utility)
     assert values.sum() == pytest.approx(gain(task, utility, X, y, X_val, y_val, k), abs=1e-10)
 
 
@@ -53,11 +53,11 @@ def test_efficiency(task, utility, k, n, n_val, rng):
 def test_efficiency_with_ties_does_not_depend_on_their_order(task, n, rng):
     X, y, X_val, y_val = blobs(rng, n, 8, task)
     X = np.round(X)  # nearly everything tied
-    total = nw.knn_shapley(X, y, X_val, y_val, 5, task=task).sum()
+    total = nw.knn_shapley(X, y, X_val, y_val, n_neighbors=5, task=task).sum()
     order = rng.permutation(n)
-    again = nw.knn_shapley(X[order], y[order], X_val, y_val, 5, task=task).sum()
+    again = nw.knn_shapley(X[order], y[order], X_val, y_val, n_neighbors=5, task=task).sum()
     by_index = [
-        nw.knn_shapley(X[o], y[o], X_val, y_val, 5, task=task, ties="index").sum()
+        nw.knn_shapley(X[o], y[o], X_val, y_val, n_neighbors=5, task=task, ties="index").sum()
         for o in _orders(rng, n)
     ]
     assert total == pytest.approx(again, abs=1e-10)
@@ -79,7 +79,7 @@ def test_symmetry_identical_rows_with_identical_labels(task, semivalue, n, rng):
     order = rng.permutation(n)
     values = np.empty(n)
     values[order] = nw.knn_shapley(
-        X[order], y[order], X_val, y_val, 5, task=task, semivalue=semivalue
+        X[order], y[order], X_val, y_val, n_neighbors=5, task=task, semivalue=semivalue
     )
     np.testing.assert_array_equal(values[: n // 2], values[n // 2 :])
 
@@ -106,7 +106,7 @@ def test_null_player_original_utility(rng):
     y_val = rng.integers(0, 2, 20)
     X[-50:] += 1e4
     y[-50:] = 7
-    values = nw.knn_shapley(X, y, X_val, y_val, 5, utility="original")
+    values = nw.knn_shapley(X, y, X_val, y_val, n_neighbors=5, utility="original")
     assert (values[-50:] == 0).all()
 
 
@@ -133,12 +133,12 @@ def test_linearity_in_the_validation_set(task, rng):
 @pytest.mark.parametrize("task", TASKS)
 def test_input_order_does_not_matter(task, n, rng):
     X, y, X_val, y_val = blobs(rng, n, 10, task)
-    values = nw.knn_shapley(X, y, X_val, y_val, 5, task=task)
+    values = nw.knn_shapley(X, y, X_val, y_val, n_neighbors=5, task=task)
     order = rng.permutation(n)
     order_val = rng.permutation(10)
     shuffled = np.empty(n)
     shuffled[order] = nw.knn_shapley(
-        X[order], y[order], X_val[order_val], y_val[order_val], 5, task=task
+        X[order], y[order], X_val[order_val], y_val[order_val], n_neighbors=5, task=task
     )
     np.testing.assert_allclose(shuffled, values, rtol=0, atol=1e-12 * np.abs(values).max())
 
@@ -149,8 +149,8 @@ def test_soft_and_original_differ_by_a_class_constant(rng):
     n = 2_000
     k = 7
     c = 3
-    difference = nw.knn_shapley(X, y, X_val, y_val, k) - nw.knn_shapley(
-        X, y, X_val, y_val, k, utility="original"
+    difference = nw.knn_shapley(X, y, X_val, y_val, n_neighbors=k) - nw.knn_shapley(
+        X, y, X_val, y_val, n_neighbors=k, utility="original"
     )
     share = np.bincount(y_val, minlength=c) / len(y_val)
     harmonic = sum(1 / j for j in range(2, k + 1))

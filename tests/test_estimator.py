@@ -84,7 +84,7 @@ def test_refit_forgets(iris):
 def test_parameters_read_by_value_may_change_without_a_new_fit(iris):
     X, X_val, y, y_val = iris
     est = nw.KNNShapley(3).fit(X, y)
-    expected = nw.knn_shapley(X, y, X_val, y_val, 9, utility="original")
+    expected = nw.knn_shapley(X, y, X_val, y_val, n_neighbors=9, utility="original")
     np.testing.assert_array_equal(
         est.set_params(n_neighbors=9, utility="original").value(X_val, y_val).values, expected
     )
@@ -96,7 +96,9 @@ def test_last_step_of_a_pipeline(iris):
     pipe.fit(X, y)
     values = pipe[-1].value(pipe[:-1].transform(X_val), y_val).values
     by_hand = make_pipeline(StandardScaler(), PCA(2, random_state=0))
-    expected = nw.knn_shapley(by_hand.fit_transform(X), y, by_hand.transform(X_val), y_val, 4)
+    expected = nw.knn_shapley(
+        by_hand.fit_transform(X), y, by_hand.transform(X_val), y_val, n_neighbors=4
+    )
     np.testing.assert_array_equal(values, expected)
 
 

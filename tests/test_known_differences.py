@@ -66,7 +66,7 @@ def test_theorem_2_is_right_for_n_at_least_k_and_wrong_below():
 def test_the_smallest_wrong_number_of_theorem_2():
     assert printed_theorem_2((1, 0, 1), 5, 2)[1] == Fraction(-11, 18)
     assert truth((1, 0, 1), 5, 2)[1] == Fraction(-4, 9)
-    ours = nw.knn_shapley([[0], [1], [2]], [1, 0, 1], [[0]], [1], 5)
+    ours = nw.knn_shapley([[0], [1], [2]], [1, 0, 1], [[0]], [1], n_neighbors=5)
     assert ours[1] == pytest.approx(-4 / 9, abs=1e-15)
 
 
@@ -74,7 +74,7 @@ def test_the_efficiency_axiom_needs_the_utility_of_nothing():
     """Values add up to v(all) - v(none). As printed, v(all) alone, the four axioms contradict each
     other.
     """
-    values = nw.knn_shapley([[0], [1], [2]], [1, 0, 1], [[0]], [1], 2)
+    values = nw.knn_shapley([[0], [1], [2]], [1, 0, 1], [[0]], [1], n_neighbors=2)
     everything = 1 / 2
     nothing = 1 / 2
     assert values.sum() == pytest.approx(everything - nothing, abs=1e-15)

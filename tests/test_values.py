@@ -62,7 +62,7 @@ def test_weighted_validation_set(task, utility, semivalue, ties, rng):
             y,
             X_val,
             y_val,
-            k,
+            n_neighbors=k,
             task=task,
             utility=utility,
             semivalue=semivalue,
@@ -124,7 +124,7 @@ def test_any_small_data(data, task, utility):
         y,
         X_val,
         y_val,
-        k,
+        n_neighbors=k,
         task=task,
         utility=utility,
         semivalue=semivalue,
@@ -140,7 +140,10 @@ def test_standard_errors_and_contributions_by_their_definition(task, aggregate, 
     X, y, X_val, y_val = small_problem(task, rng, 7, 5, 9)
     y_val = rng.choice(y, 5).tolist()
     one_by_one = np.array(
-        [nw.knn_shapley(X, y, [x], [t], 2, task=task) for x, t in zip(X_val, y_val, strict=True)]
+        [
+            nw.knn_shapley(X, y, [x], [t], n_neighbors=2, task=task)
+            for x, t in zip(X_val, y_val, strict=True)
+        ]
     )
     w = np.ones(5) if weights is None else np.array(weights)
     est = nw.KNNShapley(2, task=task, aggregate=aggregate, standard_errors=True).fit(X, y)
@@ -185,13 +188,13 @@ def test_self_contributions_leave_the_point_itself_out(rng):
     assert (np.diag(v.contributions) == 0).all()
     np.testing.assert_allclose(v.contributions.mean(axis=0), v.values, rtol=1e-12, atol=1e-16)
     keep = np.arange(30) != 4
-    without = nw.knn_shapley(X[keep], y[keep], X[4:5], y[4:5], 3)
+    without = nw.knn_shapley(X[keep], y[keep], X[4:5], y[4:5], n_neighbors=3)
     np.testing.assert_allclose(v.contributions[4, keep], without, rtol=1e-12, atol=1e-16)
 
 
 def test_a_validation_label_unseen_in_training_matches_nothing_and_warns_once(recwarn):
     values = nw.knn_shapley(
-        [[0], [1], [2]], ["a", "b", "a"], [[0], [1], [0]], ["zebra", "a", "zebra"], 2
+        [[0], [1], [2]], ["a", "b", "a"], [[0], [1], [0]], ["zebra", "a", "zebra"], n_neighbors=2
     )
     assert [str(w.message) for w in recwarn] == [
         "y_val has 2 labels that no training point carries ('zebra'); they match nothing."
@@ -207,13 +210,15 @@ def test_a_validation_label_unseen_in_training_matches_nothing_and_warns_once(re
 
 
 def test_one_point_one_class():
-    assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5).tolist() == [
+    assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], n_neighbors=5).tolist() == [
         0.0
     ]  # 1 - 1/C with C = 1
-    assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5, n_classes=2).tolist() == [0.5]
-    assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5, utility="original").tolist() == [
-        0.2
-    ]
+    assert nw.knn_shapley(
+        [[3.0]], ["only"], [[5.0]], ["only"], n_neighbors=5, n_classes=2
+    ).tolist() == [0.5]
+    assert nw.knn_shapley(
+        [[3.0]], ["only"], [[5.0]], ["only"], n_neighbors=5, utility="original"
+    ).tolist() == [0.2]
 
 
 @pytest.mark.parametrize("k", [np.uint8(16), np.int8(5), np.int32(50_000), np.int64(3)])
@@ -221,9 +226,12 @@ def test_one_point_one_class():
 def test_numpy_integers_as_k(k, utility, rng):
     X = rng.normal(size=(300, 1))
     y = rng.normal(size=300)
-    values = nw.knn_shapley(X, y, [[0.0]], [1.0], k, task="regression", utility=utility)
+    values = nw.knn_shapley(X, y, [[0.0]], [1.0], n_neighbors=k, task="regression", utility=utility)
     np.testing.assert_array_equal(
-        values, nw.knn_shapley(X, y, [[0.0]], [1.0], int(k), task="regression", utility=utility)
+        values,
+        nw.knn_shapley(
+            X, y, [[0.0]], [1.0], n_neighbors=int(k), task="regression", utility=utility
+        ),
     )
 
 

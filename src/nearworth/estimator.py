@@ -112,8 +112,8 @@ class KNNShapley:
     radius : float, optional
         Every row within this distance votes, instead of the K nearest (threshold KNN-Shapley). A
         row exactly at the radius votes. Soft utility only; `n_neighbors` has no meaning then.
-    weights : callable or "distance", optional
-        A vote counts weights(distances), not normalised; "distance" is 1 / (1 + distance).
+    weights : callable or "inverse", optional
+        A vote counts weights(distances), not normalized; "inverse" is 1 / (1 + distance).
     privacy : (epsilon, delta), optional
         With a radius: normal noise on what a value tells about other rows, so that the value of a
         row may be told to its owner (differential privacy). Leave `random_state` out except in
@@ -156,7 +156,7 @@ class KNNShapley:
     random_state: RandomState = None
     progress: bool | Callable[[int, int], object] | None = None
     radius: float | None = None
-    weights: Callable[[FloatVector], npt.ArrayLike] | Literal["distance"] | None = None
+    weights: Callable[[FloatVector], npt.ArrayLike] | Literal["inverse"] | None = None
     privacy: tuple[float, float] | None = None
 
     def fit(self, X: Data | None, y: Data | None = None) -> KNNShapley:
@@ -532,8 +532,8 @@ def knn_shapley(
     y: Data | None,
     X_val: Data | None = None,
     y_val: Data | None = None,
-    n_neighbors: int = 5,
     *,
+    n_neighbors: int = 5,
     sample_weight: npt.ArrayLike | None = None,
     **parameters: Any,
 ) -> FloatVector:

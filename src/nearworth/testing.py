@@ -35,8 +35,8 @@ MAX_RELATIVE_ROUNDING = 1e-3
 Matrix = npt.NDArray[Any]
 # Receives the numbers of the players that are present, in increasing order.
 SetFunction: TypeAlias = Callable[[tuple[int, ...]], Any]
-# Called as function(X, y, X_val, y_val, n_neighbors).
-ValueFunction: TypeAlias = Callable[[Matrix, Matrix, Matrix, Matrix, int], npt.ArrayLike]
+# Called as function(X, y, X_val, y_val, n_neighbors=K).
+ValueFunction: TypeAlias = Callable[..., npt.ArrayLike]
 
 
 class SearcherLike(Protocol):
@@ -364,7 +364,7 @@ def check_values(
     Parameters
     ----------
     function : callable
-        Called as function(X, y, X_val, y_val, n_neighbors). It returns the mean value over the
+        Called as function(X, y, X_val, y_val, n_neighbors=K). It returns the mean value over the
         validation points of each training point, under Euclidean distance.
     task, utility, semivalue
         The game whose values these should be; see `KNNShapley`.
@@ -416,7 +416,7 @@ def _call(function: ValueFunction, problem: ValueProblem) -> Any:
     try:
         # Warnings, such as of unseen labels and of divisions by zero, are not the subject here.
         with warnings.catch_warnings(action="ignore"):
-            return function(X, y, X_val, y_val, problem.n_neighbors)
+            return function(X, y, X_val, y_val, n_neighbors=problem.n_neighbors)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 

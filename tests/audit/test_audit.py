@@ -217,14 +217,14 @@ def test_warnings_and_refusals_are_about_the_call(rng):
     with pytest.warns(
         UserWarning, match="y_val has 1 label that no training point carries"
     ) as caught:
-        nw.audit_labels(X, y, 3, X[:5], [0, 1, 0, 1, 7])
+        nw.audit_labels(X, y, n_neighbors=3, X_val=X[:5], y_val=[0, 1, 0, 1, 7])
     assert {warning.filename for warning in caught} == {__file__}
     with pytest.raises(
         TypeError, match=r"n_neighbors must be a whole number, .* got ndarray of shape \(30, 2\)\.$"
     ):
-        nw.audit_labels(X, y, X, y)
+        nw.audit_labels(X, y, n_neighbors=X, X_val=y)
     with pytest.raises(TypeError, match=r"got \[\[.* \.\.\. \(list\)\.$") as refused:
-        nw.audit_labels(X, y, X.tolist(), y)
+        nw.audit_labels(X, y, n_neighbors=X.tolist(), X_val=y)
     assert len(str(refused.value)) < 200
 
 
@@ -348,7 +348,7 @@ def test_votes_of_very_many_classes_take_little_memory():
     tracemalloc.stop()
     new = audit.check(X[:5] + 0.01, y[:5])
     assert new.label_probabilities.shape == (5, 1000)
-    assert len(audit.explain(0).value_under) == 1000
+    assert len(audit.explain(0).value_by_label) == 1000
 
 
 def defaults(rng, n=3000):

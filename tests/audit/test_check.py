@@ -64,7 +64,7 @@ def test_values_are_those_of_the_new_rows_for_the_audited_ones(digits):
     X, y, _ = digits
     audit = nw.audit_labels(X[:300], y[:300])
     new = audit.check(X[300:400], y[300:400])
-    expected = nw.knn_shapley(X[300:400], y[300:400], X[:300], y[:300], 10)
+    expected = nw.knn_shapley(X[300:400], y[300:400], X[:300], y[:300], n_neighbors=10)
     np.testing.assert_allclose(new.value, expected, atol=1e-15)
 
 
@@ -90,7 +90,7 @@ def test_new_targets_are_judged_about_as_well_as_if_all_were_audited(targets):
     assert 0.8 < inside[~wrong[900:]].mean() < 0.98
     assert new.n_errors.lower <= wrong[900:].sum() <= new.n_errors.upper
     assert "rows like it are mostly between" in new.why(0)
-    expected = nw.knn_shapley(X[900:], y[900:], X[:900], y[:900], 10, task="regression")
+    expected = nw.knn_shapley(X[900:], y[900:], X[:900], y[:900], n_neighbors=10, task="regression")
     np.testing.assert_allclose(new.value, expected, atol=1e-12)
 
 
@@ -114,7 +114,7 @@ def test_the_suggested_target_from_the_definition(rng):
     X = rng.normal(size=(30, 2))
     y = rng.normal(size=30)
     k = 3
-    audit = nw.audit_labels(X, y, k, task="regression")
+    audit = nw.audit_labels(X, y, n_neighbors=k, task="regression")
     point = rng.normal(size=2)
     near = audit._model.ground.near
     size = 2 * k

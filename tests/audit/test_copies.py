@@ -115,8 +115,8 @@ def test_few_rows_that_meet_by_chance_are_no_copies(n, rng):
 @pytest.mark.parametrize("times", [3, 10])
 def test_neighbours_agree_with_rows_as_if_these_were_there_once(k, times, rng):
     X, y = noisy_digits(rng, 200)[:2]
-    once = nw.audit_labels(X, y, k)
-    copied = nw.audit_labels(np.tile(X, (times, 1)), np.tile(y, times), k)
+    once = nw.audit_labels(X, y, n_neighbors=k)
+    copied = nw.audit_labels(np.tile(X, (times, 1)), np.tile(y, times), n_neighbors=k)
     np.testing.assert_allclose(copied.agreement, np.tile(once.agreement, times), atol=1e-9)
 
 
@@ -134,7 +134,7 @@ def test_rows_that_meet_by_chance_may_have_different_labels(rng):
     assert audit.n_errors.lower < 20
     found = nw.scan(X, y, n_neighbors=5)
     assert len(found.conflicts.groups) > 20
-    assert "no label need be wrong" in found.conflicts.says
+    assert "no label need be wrong" in found.conflicts.summary
 
 
 def test_inner_products_are_no_distances():
@@ -360,7 +360,7 @@ def test_rows_made_from_different_sources_are_no_contradiction(rng):
     assert (audit.quality[[500, 501, 502]] > plain.quality[[500, 501, 502]]).all()
     found = nw.scan(X, y, sources=sources)
     assert len(found.conflicts.groups) == 6
-    assert "in 3 of them identical rows" in found.conflicts.says
+    assert "in 3 of them identical rows" in found.conflicts.summary
     assert found.duplicates.columns["exact"].sum() == 6
     with pytest.raises(ValueError, match="sources"):
         nw.audit_labels(X, y, sources=sources[:-1])

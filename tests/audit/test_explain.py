@@ -46,13 +46,13 @@ def test_explanation_names_those_helped_and_hurt(rng):
     audit = nw.audit_labels(X, y, n_neighbors=4)
     why = audit.explain(0)
     assert why.suggested == "left"
-    assert all(neighbour.label == "left" for neighbour in why.neighbours)
-    assert all(np.diff([neighbour.distance for neighbour in why.neighbours]) >= 0)
+    assert all(neighbour.label == "left" for neighbour in why.neighbors)
+    assert all(np.diff([neighbour.distance for neighbour in why.neighbors]) >= 0)
     assert {effect.label for effect in why.hurt} == {"left"}
-    assert why.value_under["left"] > 0 > why.value_under["right"]
-    np.testing.assert_allclose(why.value_under["right"], why.value, atol=1e-12)
+    assert why.value_by_label["left"] > 0 > why.value_by_label["right"]
+    np.testing.assert_allclose(why.value_by_label["right"], why.value, atol=1e-12)
     assert "labelled right" in why.sentence
     assert "as left it would be worth" in str(why)
     i = 0
-    j = why.neighbours[0].row
-    np.testing.assert_allclose(why.neighbours[0].distance, np.linalg.norm(X[i] - X[j]))
+    j = why.neighbors[0].row
+    np.testing.assert_allclose(why.neighbors[0].distance, np.linalg.norm(X[i] - X[j]))

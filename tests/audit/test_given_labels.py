@@ -279,9 +279,7 @@ def test_a_prediction_counts_beside_votes_where_noise_makes_all_labels_hard_to_p
     alone = nw.audit_labels(X, y)
     helped = nw.audit_labels(X, y, pred_probs=probabilities)
     own = probabilities[np.arange(n), y]
-    found = [
-        wrong[order[:300]].mean() for order in (alone.ranking(), np.argsort(own), helped.ranking())
-    ]
+    found = [wrong[order[:300]].mean() for order in (alone.order, np.argsort(own), helped.order)]
     assert found[0] < 0.9 < found[1]
     assert found[2] >= found[1] - 0.02
 
@@ -299,7 +297,7 @@ def test_where_one_class_loses_most_labels_the_model_of_wrong_labels_keeps_its_w
     one = np.clip(towards + 0.02 * rng.normal(size=1200) - 0.28, 0.02, 0.98)
     alone = nw.audit_labels(X, y)
     helped = nw.audit_labels(X, y, pred_probs=np.column_stack([1 - one, one]))
-    found = [wrong[audit.ranking()[: wrong.sum()]].mean() for audit in (alone, helped)]
+    found = [wrong[audit.order[: wrong.sum()]].mean() for audit in (alone, helped)]
     assert found[1] >= found[0] - 0.01
 
 

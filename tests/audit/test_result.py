@@ -87,13 +87,11 @@ def test_a_page_shows_what_is_worth_a_look():
     y = (X[:, 0] + 0.8 * rng.normal(size=400) > 0).astype(int)
     audit = nw.audit_labels(X, y)
     assert len(audit.suspects()) < WORTH_A_LOOK < audit.n_errors.upper
-    np.testing.assert_array_equal(audit.worth_a_look(), audit.ranking()[:WORTH_A_LOOK])
+    np.testing.assert_array_equal(audit.top_doubtful(), audit.order[:WORTH_A_LOOK])
     few = replace(audit, n_errors=ErrorCount(None, 0.0, 6.2))
-    np.testing.assert_array_equal(
-        few.worth_a_look(), audit.ranking()[: max(7, len(audit.suspects()))]
-    )
+    np.testing.assert_array_equal(few.top_doubtful(), audit.order[: max(7, len(audit.suspects()))])
     many = replace(audit, quality=np.where(np.arange(400) < 100, 0.1, 0.9))
-    assert set(many.worth_a_look()) == set(range(100))
+    assert set(many.top_doubtful()) == set(range(100))
 
 
 def test_why_a_list_is_empty(noisy):
@@ -140,7 +138,7 @@ def test_nearest_rows_have_the_distances_of_the_metric(rng, metric, scale, whole
 
     X = rng.integers(1, 30, (60, 5)).astype(float) if whole else rng.normal(size=(60, 5))
     y = (X[:, 0] > np.median(X[:, 0])).astype(int)
-    audit = nw.audit_labels(X * scale, y, 4, metric=metric)
+    audit = nw.audit_labels(X * scale, y, n_neighbors=4, metric=metric)
     audit.save(tmp_path / "audit.npz")
     new = audit.check(X[:9] * scale + (0 if whole else 1e-3 * scale), y[:9])
     true = scale * pairwise_distances(X, metric=metric)

@@ -256,8 +256,8 @@ def test_a_reviewed_audit_rests_on_the_answers(audited):
     np.testing.assert_array_equal(done.quality[rows], np.where(wrong[rows], 0.0, 1.0))
     others = np.setdiff1d(np.arange(len(audit)), rows)
     assert (1 - done.quality).sum() == pytest.approx(done.n_errors.estimate, rel=1e-6)
-    at_first = [row for row in audit.ranking().tolist() if row in set(others.tolist())]
-    assert [row for row in done.ranking().tolist() if row in set(others.tolist())] == at_first
+    at_first = [row for row in audit.order.tolist() if row in set(others.tolist())]
+    assert [row for row in done.order.tolist() if row in set(others.tolist())] == at_first
     np.testing.assert_allclose(done.label_probabilities.sum(axis=1), 1)
     own = np.searchsorted(audit.classes, audit.given)
     np.testing.assert_allclose(

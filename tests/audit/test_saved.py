@@ -34,7 +34,7 @@ def same(one, other):
     assert one.n_errors == other.n_errors
     for selection in ({}, {"fraction": 0.1}, {"max_fdr": 0.2}, {"rule": "cluster"}):
         np.testing.assert_array_equal(one.suspects(**selection), other.suspects(**selection))
-    row = int(one.ranking()[0])
+    row = int(one.order[0])
     assert (one.why(row), one.nearest(row)) == (other.why(row), other.nearest(row))
     assert one.given.dtype == other.given.dtype
     assert one.suggested.dtype == other.suggested.dtype
@@ -135,7 +135,7 @@ def test_html_is_inert(rng):
     X, codes = blobs(rng)
     names = np.array(["<script>", "&amp;", "c"])
     audit = nw.audit_labels(X, nw.add_label_noise(names[codes], 0.1, random_state=0))
-    for html in (audit._repr_html_(), audit.explain(int(audit.ranking()[0]))._repr_html_()):
+    for html in (audit._repr_html_(), audit.explain(int(audit.order[0]))._repr_html_()):
         assert "<script" not in html
         assert "&lt;script&gt;" in html
         assert "color" not in html

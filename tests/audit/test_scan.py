@@ -166,18 +166,21 @@ def test_identical_rows_of_a_coarse_table_are_listed(rng):
     )
     assert (
         "200 rows in 4 groups of identical rows, about as many as chance makes"
-        in found.duplicates.says
+        in found.duplicates.summary
     )
 
 
 def test_what_further_copies_draw(rng):
     X, y = planted(rng, 40)
     found = nw.scan(
-        np.concatenate([X, X[:1], X[:1]]), np.concatenate([y, y[:1], y[:1]]), X[5:9] + 0.1, y[5:9]
+        np.concatenate([X, X[:1], X[:1]]),
+        np.concatenate([y, y[:1], y[:1]]),
+        X_val=X[5:9] + 0.1,
+        y_val=y[5:9],
     )
     paid = np.maximum(found.labels.value, 0)
     share = paid[[40, 41]].sum() / paid.sum()
-    assert f"draw {share:.1%} of payments" in found.duplicates.says
+    assert f"draw {share:.1%} of payments" in found.duplicates.summary
 
 
 def test_of_copies_with_different_labels_the_most_valuable_is_not_extra(rng):
@@ -195,7 +198,7 @@ def test_a_row_that_is_there_many_times_is_a_leak(rng):
     X, y = planted(rng, 60)
     X[:30] = X[0]  # all that are near are at the same place
     assert nw.scan(
-        X, y, np.concatenate([X[:1], X[40:41] + 5.0]), y[[0, 40]]
+        X, y, X_val=np.concatenate([X[:1], X[40:41] + 5.0]), y_val=y[[0, 40]]
     ).leakage.rows.tolist() == [0]
 
 
@@ -206,7 +209,7 @@ def test_leaked_rows_are_found_and_no_others(metric, rng):
         [rng.normal(size=(60, 6)), X[:5], X[5:10].astype(np.float32), X[10:15] * (1 + 1e-9) + 1e-8]
     )
     y_val = (X_val[:, 0] > 0).astype(int)
-    leakage = nw.scan(X, y, X_val, y_val, metric=metric).leakage
+    leakage = nw.scan(X, y, X_val=X_val, y_val=y_val, metric=metric).leakage
     assert leakage.rows.tolist() == [*range(60, 75)]
     assert leakage.to_frame("pandas")["training_row"].tolist() == [*range(15)]
     assert leakage.to_frame("pandas")["exact"].tolist() == [True] * 10 + [False] * 5
@@ -218,7 +221,7 @@ def test_the_score_without_leaks_is_that_of_the_other_rows(rng):
     y = rng.integers(0, 2, 100)
     X_val = np.concatenate([X[:10], rng.normal(size=(30, 5))])
     y_val = np.concatenate([y[:10], rng.integers(0, 2, 30)])
-    says = nw.scan(X, y, X_val, y_val, n_neighbors=3).leakage.says
+    says = nw.scan(X, y, X_val=X_val, y_val=y_val, n_neighbors=3).leakage.summary
     near = np.argsort(((X_val[:, None] - X) ** 2).sum(axis=2), axis=1)[:, :3]
     right = (y[near] == y_val[:, None]).mean(axis=1)
     assert f"{right.mean():.3f} of all cases, {right[10:].mean():.3f} without" in says
@@ -226,10 +229,10 @@ def test_the_score_without_leaks_is_that_of_the_other_rows(rng):
 
 def test_all_validation_rows_may_be_leaked_and_none_given(rng):
     X, y = planted(rng, 50)
-    assert len(nw.scan(X, y, X[:9], y[:9]).leakage.rows) == 9
+    assert len(nw.scan(X, y, X_val=X[:9], y_val=y[:9]).leakage.rows) == 9
     none = nw.scan(X, y).leakage
     assert not len(none)
-    assert none.says == "no validation set was given"
+    assert none.summary == "no validation set was given"
     assert len(none.to_frame("pandas")) == 0
 
 
@@ -290,7 +293,7 @@ def test_small_classes_come_smallest_first(rng):
     y = np.repeat(["a", "b", "c"], [150, 15, 5])
     found = nw.scan(rng.normal(size=(170, 4)), y).imbalance
     assert [len(group) for group in found.groups] == [5, 15]
-    assert found.says == "classes with fewer than 20 rows: 2, with 10 or fewer: 1"
+    assert found.summary == "classes with fewer than 20 rows: 2, with 10 or fewer: 1"
     frame = found.to_frame("pandas")
     assert frame["of"].unique().tolist() == ["class c", "class b"]
     assert found.scores[0] == 0
@@ -304,16 +307,16 @@ def test_the_group_that_makes_the_score(rng):
     groups = np.repeat(["good", "bad"], [100, 200])
     y[100:] = rng.integers(0, 2, 200)
     X_val = rng.normal(size=(200, 3))
-    found = nw.scan(X, y, X_val, (X_val[:, 0] > 0).astype(int), groups=groups).imbalance
+    found = nw.scan(X, y, X_val=X_val, y_val=(X_val[:, 0] > 0).astype(int), groups=groups).imbalance
     assert found.groups[-1].tolist() == [*range(100)]
-    assert "group good makes" in found.says
+    assert "group good makes" in found.summary
     assert not nw.scan(X, y, groups=np.arange(300) % 3).imbalance.groups
 
 
 def test_targets_have_no_classes(rng):
     found = nw.scan(rng.normal(size=(60, 3)), rng.normal(size=60), task="regression").imbalance
     assert not found.groups
-    assert found.says == ""
+    assert found.summary == ""
 
 
 @pytest.mark.parametrize("kind", ["texts", "codes", "targets"])
@@ -332,7 +335,7 @@ def test_a_frame_with_rows_without_a_label_keeps_its_row_numbers(kind, rng, tmp_
     frame.loc[[3, 50], "label"] = None
     keywords = {"task": "regression"} if kind == "targets" else {}
     with pytest.warns(UserWarning, match="2 rows without a label"):
-        found = nw.scan(frame, "label", trusted, "label", groups=groups, **keywords)
+        found = nw.scan(frame, "label", X_val=trusted, y_val="label", groups=groups, **keywords)
     assert found.outliers.rows.tolist() == [150]
     assert groups_of(found.duplicates) == [[160, 161]]
     assert found.duplicates.rows.tolist() == [160, 161]

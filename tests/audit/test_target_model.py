@@ -80,9 +80,9 @@ def test_constant_targets_are_right():
 def test_explanation_and_frame(shifted):
     X, y, _, _ = shifted
     audit = nw.audit_labels(X, y, task="regression")
-    why = audit.explain(int(audit.ranking()[0]))
+    why = audit.explain(int(audit.order[0]))
     assert "target" in why.sentence
-    assert not why.value_under
+    assert not why.value_by_label
     low, high = why.suggested_range
     assert low < why.suggested < high
     assert {"suggested_low", "suggested_high"} <= set(audit.to_frame("pandas").columns)
@@ -128,7 +128,7 @@ def test_one_wild_target_leaves_the_others_alone(prices, factor):
     y = clean.copy()
     y[wrong[0]] *= factor
     audit = nw.audit_labels(X, y, task="regression")
-    assert audit.ranking()[0] == wrong[0]
+    assert audit.order[0] == wrong[0]
     assert len(audit.suspects()) <= 2
     others = np.delete(np.arange(500), wrong[0])
     change = np.abs(audit.suggested - nw.audit_labels(X, clean, task="regression").suggested)[
@@ -141,7 +141,7 @@ def test_wilder_targets_come_first_even_where_all_are_certainly_wrong(prices):
     X, y, wrong = prices
     y[wrong[:4]] = [1e9, 1e5, 1e13, 1e7]
     audit = nw.audit_labels(X, y, task="regression")
-    assert audit.ranking()[:4].tolist() == wrong[[2, 0, 3, 1]].tolist()
+    assert audit.order[:4].tolist() == wrong[[2, 0, 3, 1]].tolist()
 
 
 @pytest.mark.parametrize("shift", [0.0, 1000.0])
@@ -173,10 +173,10 @@ def test_exchanged_targets_and_good_predictions(rng, shifted):
     X = rng.normal(size=(400, 2))
     guess = clean + 0.1 * rng.normal(size=400)
     audit = nw.audit_labels(X, y, task="regression", predictions=guess)
-    assert np.isin(moved, audit.ranking()[: len(moved) + 5]).mean() > 0.9
+    assert np.isin(moved, audit.order[: len(moved) + 5]).mean() > 0.9
     assert np.abs(audit.suggested - clean).mean() < 0.3
     alone = nw.audit_labels(X, y, task="regression")
-    assert np.isin(moved, alone.ranking()[: len(moved) + 5]).mean() < 0.5
+    assert np.isin(moved, alone.order[: len(moved) + 5]).mean() < 0.5
 
 
 def test_useless_predictions_do_no_harm(rng, shifted):
@@ -207,7 +207,7 @@ def test_means_of_far_neighbours_are_corrected_by_a_trend(bent):
     audit = nw.audit_labels(Z, y, task="regression")
     alone = nw.audit_labels(distances, y, task="regression", metric="precomputed")
     assert np.abs(audit.suggested - clean).mean() < 0.6 * np.abs(alone.suggested - clean).mean()
-    found, before = (np.isin(wrong, a.ranking()[:75]).mean() for a in (audit, alone))
+    found, before = (np.isin(wrong, a.order[:75]).mean() for a in (audit, alone))
     assert found > before + 0.15
     low, high = audit.suggested_range.T
     assert 0.85 < ((low <= clean) & (clean <= high)).mean() < 0.97

@@ -60,8 +60,8 @@ def test_every_array_has_an_entry_for_every_row_of_the_frame(animals):
         np.testing.assert_array_equal(np.isnan(array), without)
     assert not audit.is_label_issue[WITHOUT].any()
     assert [audit.given[row] for row in WITHOUT] == [None] * 4
-    assert len(audit.ranking()) == 196
-    assert not set(audit.ranking()) & set(WITHOUT)
+    assert len(audit.order) == 196
+    assert not set(audit.order) & set(WITHOUT)
     assert len(audit.suspects(fraction=0.5)) == 98
 
 
@@ -97,10 +97,10 @@ def test_it_is_the_audit_of_the_prepared_rows_that_have_a_label(animals):
         assert audit.why(row) == alone.why(place)
         told = audit.explain(row)
         expected = alone.explain(place)
-        assert (told.row, told.value, told.value_under) == (
+        assert (told.row, told.value, told.value_by_label) == (
             row,
             expected.value,
-            expected.value_under,
+            expected.value_by_label,
         )
         assert [(e.row, e.value) for e in told.helped] == [
             (rows[e.row], e.value) for e in expected.helped

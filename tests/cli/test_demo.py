@@ -31,7 +31,7 @@ def test_demo_finds_most_of_the_wrong_labels(tmp_path):
     values = read(tmp_path / "nearworth-demo-values.csv").table
     np.testing.assert_allclose(
         values["value"],
-        nearworth.knn_shapley(digits.X, digits.y, digits.X_val, digits.y_val, 10),
+        nearworth.knn_shapley(digits.X, digits.y, digits.X_val, digits.y_val, n_neighbors=10),
         rtol=1e-12,
     )
     assert (

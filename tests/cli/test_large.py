@@ -56,7 +56,7 @@ def test_detect_finds_the_same_by_an_index(command, few, arrays):
     assert "with 99% confidence" in err or "certain to within" in err
     summary = json.loads(out)
     assert summary["error_bound"] > 0
-    exact = nw.audit_labels(*arrays, 10).suspects()
+    exact = nw.audit_labels(*arrays, n_neighbors=10).suspects()
     assert len({row["row"] for row in summary["rows"]} ^ set(exact.tolist())) <= 2
     assert (
         json.loads(command("detect", "t.npz", "--json", "--search", "exact")[1])["error_bound"] == 0

@@ -167,7 +167,7 @@ def test_self_valuation_of_many(data, rng):
     v = est.value(contributions=[0, 17, N - 1])
     for t in (0, 1_500):
         keep = np.arange(N) != t
-        alone = nw.knn_shapley(X[keep], y[keep], X[t : t + 1], y[t : t + 1], 5)
+        alone = nw.knn_shapley(X[keep], y[keep], X[t : t + 1], y[t : t + 1], n_neighbors=5)
         of_chosen = np.array([0.0 if r == t else alone[r - (r > t)] for r in v.contribution_rows])
         np.testing.assert_allclose(v.contributions[t], of_chosen, rtol=1e-12, atol=1e-16)
 
@@ -222,9 +222,9 @@ def test_distances_of_any_size(scale, offset, rng):
     D[:, ::7] = D[:, :1]
     y_val = rng.integers(0, 2, 8)
     ranks = np.array([np.unique(row, return_inverse=True)[1] for row in D], dtype=float)
-    expected = nw.knn_shapley(None, y, ranks, y_val, 3, metric="precomputed")
+    expected = nw.knn_shapley(None, y, ranks, y_val, n_neighbors=3, metric="precomputed")
     np.testing.assert_array_equal(
-        nw.knn_shapley(None, y, D, y_val, 3, metric="precomputed"), expected
+        nw.knn_shapley(None, y, D, y_val, n_neighbors=3, metric="precomputed"), expected
     )
 
 
@@ -234,8 +234,10 @@ def test_distances_at_the_edge_of_overflow():
     y = [0, 1, 0, 1, 0, 1]
     ranks = [[1, 2, 3, 4, 5, 0]]
     for label in (0, 1):
-        expected = nw.knn_shapley(None, y, ranks, [label], 2, metric="precomputed")
-        values = nw.knn_shapley(X, y, [[9.0]], [label], 2, metric=lambda a, b: far[min(a[0], b[0])])
+        expected = nw.knn_shapley(None, y, ranks, [label], n_neighbors=2, metric="precomputed")
+        values = nw.knn_shapley(
+            X, y, [[9.0]], [label], n_neighbors=2, metric=lambda a, b: far[min(a[0], b[0])]
+        )
         np.testing.assert_array_equal(values, expected)
 
 
@@ -367,7 +369,7 @@ def test_products_of_other_metrics(data, metric, rng, monkeypatch):
 
 def test_inner_product_ranks_by_similarity(rng):
     X, y, X_val, y_val = make(rng, "random", "two classes")
-    values = nw.knn_shapley(X, y, X_val, y_val, 5, metric="inner_product")
+    values = nw.knn_shapley(X, y, X_val, y_val, n_neighbors=5, metric="inner_product")
     expected = nw.KNNShapley(5, metric="precomputed").fit(None, y).value(-X_val @ X.T, y_val).values
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-16)
 

@@ -366,7 +366,7 @@ def test_weights_agree_with_the_definition(rng, utility, ties):
                     distances, y, label, k=k, utility=utility, n_classes=3, ties=ties
                 )
                 expected += defined_values(game, 7, semivalue) / 2
-            for weights in ("distance", inverse):
+            for weights in ("inverse", inverse):
                 est = nw.KNNShapley(
                     k, utility=utility, ties=ties, semivalue=semivalue, weights=weights
                 )
@@ -407,12 +407,12 @@ def test_distances_of_cosine_keys(numbers):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"radius": 1.0, "weights": "distance"}, "weights=None"),
+        ({"radius": 1.0, "weights": "inverse"}, "weights=None"),
         ({"radius": 1.0, "task": "regression"}, "radius needs task"),
         ({"radius": 1.0, "utility": "original"}, "radius needs utility"),
         ({"radius": 1.0, "n_candidates": 3}, "radius needs n_candidates=None"),
         ({"radius": 1.0, "semivalue": ("sizes", 0, 3)}, "another semivalue"),
-        ({"weights": "distance", "max_error": 0.1}, "weights needs max_error=None"),
+        ({"weights": "inverse", "max_error": 0.1}, "weights needs max_error=None"),
         ({"weights": "uniform"}, "weights must be a function"),
         ({"radius": -1.0}, "radius must be a positive number"),
         ({"privacy": (1.0, 1e-5)}, "privacy needs a radius"),

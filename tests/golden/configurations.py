@@ -906,7 +906,7 @@ def _(folder: Path) -> Arrays:
         "values": v.values,
         "top": v.top(20),
         "bottom": v.bottom(20),
-        "ranking": v.ranking,
+        "ranking": v.order,
         "columns": list(v.to_frame("pandas").columns),
         "rank": v.to_frame("pandas")["rank"].to_numpy(),
     }
@@ -967,7 +967,7 @@ def _(folder: Path) -> Arrays:
 
 def audited(audit: Any, prefix: str = "") -> Arrays:
     """All numbers of an audit; those that optimisers fitted are named so."""
-    worst = int(audit.ranking()[0])
+    worst = int(audit.order[0])
     told = audit.explain(worst)
     count = audit.n_errors
     found: Arrays = {
@@ -975,7 +975,7 @@ def audited(audit: Any, prefix: str = "") -> Arrays:
         "agreement": audit.agreement,
         "given": audit.given,
         "issues": np.flatnonzero(audit.is_label_issue),
-        "worst": audit.ranking()[: len(audit) // 10],
+        "worst": audit.order[: len(audit) // 10],
         "suspects": audit.suspects(),
         "suspects by fraction": audit.suspects(fraction=0.1),
         "suspects by fdr": audit.suspects(max_fdr=0.2),
@@ -993,17 +993,17 @@ def audited(audit: Any, prefix: str = "") -> Arrays:
         "fitted range": audit.suggested_range,
         "fitted explanation": [told.probability_right, told.confidence],
         "explained value": told.value,
-        "explained labels": list(told.value_under),
-        "explained values": list(told.value_under.values()),
-        "explained neighbours": [neighbour.row for neighbour in told.neighbours],
-        "explained distances": [neighbour.distance for neighbour in told.neighbours],
+        "explained labels": list(told.value_by_label),
+        "explained values": list(told.value_by_label.values()),
+        "explained neighbours": [neighbour.row for neighbour in told.neighbors],
+        "explained distances": [neighbour.distance for neighbour in told.neighbors],
         "explained hurt": [
             effect.row for effect in told.hurt
         ],  # of those helped, several are helped alike
         "explained effects": [effect.value for effect in (*told.helped, *told.hurt)],
     }
     found["suggested" if audit.classes is not None else "fitted suggested"] = audit.suggested
-    if not told.value_under:
+    if not told.value_by_label:
         del found["explained labels"], found["explained values"]
     return {_named(prefix, name): value for name, value in found.items()}
 
@@ -1029,7 +1029,8 @@ def _(folder: Path) -> Arrays:
     nearness = 1 / ((X[:, None, :] - centres) ** 2).sum(axis=2)
     probabilities = nearness / nearness.sum(axis=1, keepdims=True)
     return audited(
-        nw.audit_labels(X, _animals(y), 5, X_val, _animals(y_val)), "trusted "
+        nw.audit_labels(X, _animals(y), n_neighbors=5, X_val=X_val, y_val=_animals(y_val)),
+        "trusted ",
     ) | audited(
         nw.audit_labels(X, _animals(y), pred_probs=probabilities, metric="manhattan"), "model "
     )

@@ -178,7 +178,7 @@ def _fields(name: str, audit: Any) -> Iterator[tuple[str, np.ndarray]]:
     estimate = np.nan if count.estimate is None else count.estimate
     yield f"{name}, n_errors", np.array([estimate, count.lower, count.upper])
     yield f"{name}, suggested", np.array([str(label) for label in audit.suggested])
-    yield f"{name}, order", audit.ranking()
+    yield f"{name}, order", audit.order
     yield f"{name}, suspects", audit.suspects(max_fdr=0.2)
     yield f"{name}, reasons", np.array([audit.why(row) for row in range(0, len(audit), 37)])
 

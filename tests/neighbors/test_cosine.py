@@ -16,14 +16,14 @@ def test_cosine_ties_multiples_of_a_row_and_directionless_points():
     for scale, container in ((1, np.array), (1, scipy.sparse.csr_array), (0.5, np.array)):
         rows = container(X * scale)
         query = container([[7.0, 1.0]])
-        values = nw.knn_shapley(rows, [1, 1, 1, 0, 0], query, [1], 2, metric="cosine")
+        values = nw.knn_shapley(rows, [1, 1, 1, 0, 0], query, [1], n_neighbors=2, metric="cosine")
         assert values[0] == values[1] == values[2]
         # cosine distance of nothing is 1, as in scikit-learn; the point across lies beyond it
         assert values[3] >= values[4]
     D = pairwise_distances([[7.0, 1.0], [0.0, 0.0]], X, metric="cosine").round(12)
-    expected = nw.knn_shapley(None, [1, 1, 1, 0, 0], D, [1, 0], 2, metric="precomputed")
+    expected = nw.knn_shapley(None, [1, 1, 1, 0, 0], D, [1, 0], n_neighbors=2, metric="precomputed")
     values = nw.knn_shapley(
-        X, [1, 1, 1, 0, 0], [[7.0, 1.0], [0.0, 0.0]], [1, 0], 2, metric="cosine"
+        X, [1, 1, 1, 0, 0], [[7.0, 1.0], [0.0, 0.0]], [1, 0], n_neighbors=2, metric="cosine"
     )
     np.testing.assert_allclose(values, expected, atol=1e-15)
 
@@ -31,7 +31,13 @@ def test_cosine_ties_multiples_of_a_row_and_directionless_points():
 def test_correlation_of_constant_rows_is_undefined_and_counts_as_none():
     X = np.array([[0.1, 0.1, 0.1], [1.0, 2.0, 3.1], [3.0, 2.0, 1.0]])
     values = nw.knn_shapley(
-        X, [0, 1, 0], [[1.0, 2.0, 3.0]], [1], 1, metric="correlation", utility="original"
+        X,
+        [0, 1, 0],
+        [[1.0, 2.0, 3.0]],
+        [1],
+        n_neighbors=1,
+        metric="correlation",
+        utility="original",
     )
     assert values.argmax() == 1
 
@@ -43,9 +49,11 @@ def test_cosine_of_whole_numbers_against_any_queries(rng, scale):
     y = rng.integers(0, 2, 33)
     y_val = np.zeros(64, dtype=int)
     for Q in (rng.normal(size=(64, 64)), rng.integers(-5, 6, (64, 64)) * scale):
-        values = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine")
+        values = nw.knn_shapley(X, y, Q, y_val, n_neighbors=1, metric="cosine")
         assert np.ptp(values[y == 0]) == np.ptp(values[y == 1]) == 0
-        again = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine", max_memory=8 * 33 * 200)
+        again = nw.knn_shapley(
+            X, y, Q, y_val, n_neighbors=1, metric="cosine", max_memory=8 * 33 * 200
+        )
         np.testing.assert_array_equal(values, again)
 
 
@@ -53,7 +61,9 @@ def test_cosine_of_whole_numbers_against_any_queries(rng, scale):
 @pytest.mark.parametrize("scale", [1, 10, 1 / 3])
 def test_cosine_tells_small_angles_apart(container, scale):
     X = container(np.array([[1e9, 1], [1e9, 2], [1e9, 3]]) * scale)
-    values = nw.knn_shapley(X, [0, 1, 0], container([[1e9 * scale, 0]]), [0], 1, metric="cosine")
+    values = nw.knn_shapley(
+        X, [0, 1, 0], container([[1e9 * scale, 0]]), [0], n_neighbors=1, metric="cosine"
+    )
     np.testing.assert_allclose(values, [2 / 3, -1 / 3, 1 / 6], atol=1e-15)
 
 
@@ -84,7 +94,7 @@ def text_vectors(rng, n):
 def test_rows_at_right_angles_to_the_query_tie(container):
     X, y, query, label, k = ORTHOGONAL
     values = nw.knn_shapley(
-        container(X), y, container(query), label, k, utility="original", metric="cosine"
+        container(X), y, container(query), label, n_neighbors=k, utility="original", metric="cosine"
     )
     assert values.tolist() == [0.75, -0.25]
 

@@ -97,7 +97,7 @@ def test_values_do_not_depend_on_the_scale(rng, task, scale, beside):
     y_val = np.arange(4) % 3
     queries = np.array([[2.0], [11.0], [17.0], [29.0]])
     X = np.append(steps, 1000.0)[:, None]
-    expected = nw.knn_shapley(X, y, queries, y_val, 3, task=task)
+    expected = nw.knn_shapley(X, y, queries, y_val, n_neighbors=3, task=task)
     smallest = 2.0 ** math.floor(math.log2(scale))
     scaled = X * smallest
     if beside == 1e149:
@@ -106,7 +106,7 @@ def test_values_do_not_depend_on_the_scale(rng, task, scale, beside):
         scaled = np.column_stack([scaled, np.zeros(31)])
         queries = np.column_stack([queries, np.zeros(4)])
         scaled[-1, 1] = beside
-    found = nw.knn_shapley(scaled, y, queries * smallest, y_val, 3, task=task)
+    found = nw.knn_shapley(scaled, y, queries * smallest, y_val, n_neighbors=3, task=task)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
@@ -124,14 +124,14 @@ def test_identical_and_tiny_rows_in_ordinary_data(rng, n_train):
     D = np.sqrt(((X - query[0]) ** 2).sum(axis=1))
     D[:4] = [3e-9, 2e-9, 1e-9, 0.0]
     expected = nw.knn_shapley(
-        None, y, np.tile(D, (40, 1)), np.ones(40, dtype=int), 3, metric="precomputed"
+        None, y, np.tile(D, (40, 1)), np.ones(40, dtype=int), n_neighbors=3, metric="precomputed"
     )
-    found = nw.knn_shapley(X, y, query, np.ones(40, dtype=int), 3)
+    found = nw.knn_shapley(X, y, query, np.ones(40, dtype=int), n_neighbors=3)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
 
 
 def test_weights_of_a_subnormal_training_number():
-    est = nw.KNNShapley(weights="distance", utility="original").fit([[0.0], [5e-324]], [1, 0])
+    est = nw.KNNShapley(weights="inverse", utility="original").fit([[0.0], [5e-324]], [1, 0])
     np.testing.assert_allclose(est.value([[1.0]], [1]).values, [0.1, 0.0], atol=1e-16)
 
 

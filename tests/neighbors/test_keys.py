@@ -90,11 +90,20 @@ def test_tied_means_equal_in_the_data_not_after_rounding():
     are.
     """
     X = np.array([[1.0 + 2.0**-40], [1.0]])
-    assert nw.knn_shapley(X, [1, 0], [[0.0]], [1], 1, utility="original").tolist() == [0.5, -0.5]
+    assert nw.knn_shapley(X, [1, 0], [[0.0]], [1], n_neighbors=1, utility="original").tolist() == [
+        0.5,
+        -0.5,
+    ]
     X = np.array([[1e8 + 0.5], [1e8 + 0.25]])
-    assert nw.knn_shapley(X, [1, 0], [[1e8]], [1], 1, utility="original").tolist() == [0.5, -0.5]
+    assert nw.knn_shapley(X, [1, 0], [[1e8]], [1], n_neighbors=1, utility="original").tolist() == [
+        0.5,
+        -0.5,
+    ]
     X = np.array([[1e8 + 0.5], [1e8 - 0.5]])
-    assert nw.knn_shapley(X, [1, 0], [[1e8]], [1], 1, utility="original").tolist() == [0.75, -0.25]
+    assert nw.knn_shapley(X, [1, 0], [[1e8]], [1], n_neighbors=1, utility="original").tolist() == [
+        0.75,
+        -0.25,
+    ]
 
 
 def test_duplicating_the_training_set_shares_the_value(rng):
@@ -103,7 +112,7 @@ def test_duplicating_the_training_set_shares_the_value(rng):
     y = rng.integers(0, 2, 50)
     X_val = rng.normal(size=(9, 2))
     y_val = rng.integers(0, 2, 9)
-    values = nw.knn_shapley(np.vstack([X, X]), np.concatenate([y, y]), X_val, y_val, 6)
+    values = nw.knn_shapley(np.vstack([X, X]), np.concatenate([y, y]), X_val, y_val, n_neighbors=6)
     np.testing.assert_array_equal(values[:50], values[50:])
 
 
@@ -158,17 +167,18 @@ def test_missing_entries_in_the_queries_alone():
     D = pairwise_distances(
         [[np.nan, 1.0]], [[5.0, 9.0], [2.0, 3.0], [0.0, 1.0]], metric="nan_euclidean"
     )
-    expected = nw.knn_shapley(None, [1, 1, 0], D, [0], 1, metric="precomputed")
+    expected = nw.knn_shapley(None, [1, 1, 0], D, [0], n_neighbors=1, metric="precomputed")
     X = [[5.0, 9.0], [2.0, 3.0], [0.0, 1.0]]
     np.testing.assert_array_equal(
-        nw.knn_shapley(X, [1, 1, 0], [[np.nan, 1.0]], [0], 1, metric="nan_euclidean"), expected
+        nw.knn_shapley(X, [1, 1, 0], [[np.nan, 1.0]], [0], n_neighbors=1, metric="nan_euclidean"),
+        expected,
     )
 
 
 def test_sparse_far_from_the_origin_and_on_a_grid(rng):
     X = np.array([[1e8 + 0.001], [1e8 + 0.002], [1e8 + 0.003]])
     values = nw.knn_shapley(
-        scipy.sparse.csr_array(X), [0, 1, 0], scipy.sparse.csr_array([[1e8]]), [0], 1
+        scipy.sparse.csr_array(X), [0, 1, 0], scipy.sparse.csr_array([[1e8]]), [0], n_neighbors=1
     )
     np.testing.assert_allclose(values, [2 / 3, -1 / 3, 1 / 6], atol=1e-15)
     X = rng.integers(0, 3, (200, 6)) * 0.1
@@ -184,5 +194,5 @@ def test_sparse_far_from_the_origin_and_on_a_grid(rng):
 
 def test_sparse_rows_without_entries():
     X = scipy.sparse.csr_array((3, 4))
-    values = nw.knn_shapley(X, [0, 1, 1], scipy.sparse.csr_array((1, 4)), [1], 1)
+    values = nw.knn_shapley(X, [0, 1, 1], scipy.sparse.csr_array((1, 4)), [1], n_neighbors=1)
     assert values[1] == values[2] > values[0]

@@ -13,7 +13,10 @@ from nearworth.neighbors.keys import make_keys
 
 def test_huge_and_tiny_together():
     X = np.array([[1e-170], [3e-170], [0.0]])
-    assert nw.knn_shapley(X, [1, 0, 0], [[0.9e-170]], [1], 1, utility="original").argmax() == 0
+    assert (
+        nw.knn_shapley(X, [1, 0, 0], [[0.9e-170]], [1], n_neighbors=1, utility="original").argmax()
+        == 0
+    )
 
 
 def test_tiny_numbers_beside_a_large_query():

@@ -17,7 +17,7 @@ from nearworth.tables.dataset import Dataset
 def digits():
     """The digits with wrong labels, and their audit."""
     data = noisy_digits()
-    return data, nw.audit_labels(data.X, data.y, 10)
+    return data, nw.audit_labels(data.X, data.y, n_neighbors=10)
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_missing_values_are_drawn_at_the_mean(rng, tmp_path):
     np.testing.assert_allclose(
         project(X, np.arange(40), 2), project(filled, np.arange(40), 2), atol=1e-9
     )
-    audit = nw.audit_labels(X, np.arange(40) % 2, 3, metric="nan_euclidean")
+    audit = nw.audit_labels(X, np.arange(40) % 2, n_neighbors=3, metric="nan_euclidean")
     audit.report(tmp_path / "report.html", fraction=0.1)
     assert len(embedded((tmp_path / "report.html").read_text())["place"]) >= 4
 
@@ -179,7 +179,7 @@ def test_targets_and_suggestions_are_numbers_as_people_write_them(rng):
     X = rng.normal(size=(400, 3))
     y = (200_000 + 50_000 * X[:, 0]).round(-2)
     y[:10] *= 9
-    audit = nw.audit_labels(X, y, 10, task="regression")
+    audit = nw.audit_labels(X, y, n_neighbors=10, task="regression")
     data = Content(audit, Dataset(X, "price"), {}).page_data()
     assert data["nClasses"] == 0
     assert [float(data["labels"][c]) for c in data["given"]] == y[data["row"]].tolist()
@@ -209,7 +209,7 @@ def test_targets_that_span_more_than_two_powers_of_ten_are_drawn_as_logarithms(r
     share = (X[:, 0] - X[:, 0].min()) / np.ptp(X[:, 0])
     y = (low + (high - low) * share**4).round(3)
     y[[3, 5]] = low, high
-    audit = nw.audit_labels(X, y, 10, task="regression")
+    audit = nw.audit_labels(X, y, n_neighbors=10, task="regression")
     content = Content(audit, Dataset(X, "price"), {})
     targets = content.page_data()["targets"]
     assert (targets["low"], targets["high"], targets["log"]) == (low, high, log)

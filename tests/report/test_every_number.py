@@ -739,7 +739,7 @@ def test_the_report_of_a_file(kind, command, visit, tmp_path, rng):
     assert code == 0, err
     results = results_of(table)
     page = embedded((tmp_path / "birds.html").read_text())
-    assert page["row"] == results.worth_a_look().tolist()
+    assert page["row"] == results.top_doubtful().tolist()
     browser = visit(tmp_path / "birds.html")
     check_summary(table, browser)
     check_labels(table, results, browser, page)
@@ -811,7 +811,7 @@ def check_leakage(table, trusted, found, browser):
 
 
 def check_scan(table, trusted, found, browser, page):
-    assert page["row"] == found.labels.worth_a_look().tolist()
+    assert page["row"] == found.labels.top_doubtful().tolist()
     check_summary(table, browser)
     check_labels(table, found.labels, browser, page)
     check_finding_tabs(table, found, browser)

@@ -156,7 +156,7 @@ def test_columns_of_a_frame_keep_their_names(tmp_path, rng):
 def test_doubtful_rows_are_listed_where_labels_may_be_wrong(rng):
     audit = replace(made_up(rng, 90, 2, ["a", "b"]), n_errors=ErrorCount(None, 0.0, 60.0))
     page = embedded(render_report(audit, Dataset(rng.normal(size=(90, 2)))))
-    assert page["row"] == audit.ranking()[:50].tolist()
+    assert page["row"] == audit.order[:50].tolist()
     assert page["nListed"] == 50
     page = embedded(render_report(audit, Dataset(rng.normal(size=(90, 2))), {"max_fdr": 0.0}))
     assert page["row"] == []

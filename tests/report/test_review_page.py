@@ -156,7 +156,7 @@ def test_both_pages_have_one_style_and_one_script(browser, tmp_path, rng):
 @pytest.fixture(scope="module")
 def digits():
     data = noisy_digits()
-    audit = nw.audit_labels(data.X, data.y, 10)
+    audit = nw.audit_labels(data.X, data.y, n_neighbors=10)
     drawn = audit.review_sample(20)
     return audit, drawn, Dataset(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv")
 

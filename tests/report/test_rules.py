@@ -331,7 +331,7 @@ def test_numbers_as_targets(show, rng):
     X = rng.normal(size=(400, 3))
     y = (200_000 + 50_000 * X[:, 0]).round(-2)
     y[:10] *= 9
-    audit = nw.audit_labels(X, y, 10, task="regression")
+    audit = nw.audit_labels(X, y, n_neighbors=10, task="regression")
     page = show(audit, Dataset(X, "price"))
     row = page.row()
     assert page.text(".verdict").startswith(
@@ -729,7 +729,9 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
         np.concatenate([(X[:, 0] > 0).astype(int), (X[:3, 0] > 0).astype(int)]),
     )
     y[122] = 1 - y[2]
-    found = nw.scan(X, y, np.concatenate([X[20:22], rng.normal(size=(30, 6))]), np.arange(32) % 2)
+    found = nw.scan(
+        X, y, X_val=np.concatenate([X[20:22], rng.normal(size=(30, 6))]), y_val=np.arange(32) % 2
+    )
     page = Page(
         browser,
         tmp_path,

@@ -76,8 +76,8 @@ def test_frozen(est, problem):
 
 def test_ranking_top_bottom(est, problem):
     v = est.value(*problem[2:])
-    assert (np.diff(v.values[v.ranking]) <= 0).all()
-    assert v.top(3).tolist() == v.ranking[:3].tolist()
+    assert (np.diff(v.values[v.order]) <= 0).all()
+    assert v.top(3).tolist() == v.order[:3].tolist()
     assert v.values[v.bottom(1)[0]] == v.values.min()
     assert (np.diff(v.values[v.bottom(80)]) >= 0).all()
     assert v.top(0).size == 0
@@ -95,8 +95,8 @@ def test_to_frame(est, problem, backend, kind):
     assert columns == ["row", "value", "standard_error", "rank"]
     np.testing.assert_array_equal(np.asarray(frame["value"]), v.values)
     ranks = np.asarray(frame["rank"])
-    assert ranks[v.ranking[0]] == 1
-    assert ranks[v.ranking[-1]] == 80
+    assert ranks[v.order[0]] == 1
+    assert ranks[v.order[-1]] == 80
     with pytest.raises(ValueError, match="backend='numpy' is not known"):
         v.to_frame("numpy")
 
@@ -334,8 +334,8 @@ def test_repr_names_the_parameters_that_define_the_votes(problem):
     with_radius = nw.KNNShapley(4, radius=0.5).fit(X, y).value(X_val, y_val)
     assert "shapley, radius = 0.5, euclidean" in repr(with_radius)
     assert "K = " not in repr(with_radius)
-    by_distance = nw.KNNShapley(4, utility="original", weights="distance").fit(X, y)
-    assert "shapley, K = 4, weights = distance, euclidean" in repr(by_distance.value(X_val, y_val))
+    by_distance = nw.KNNShapley(4, utility="original", weights="inverse").fit(X, y)
+    assert "shapley, K = 4, weights = inverse, euclidean" in repr(by_distance.value(X_val, y_val))
 
     def halved(distances):
         return np.full(len(distances), 0.5)

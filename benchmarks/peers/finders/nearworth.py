@@ -17,7 +17,7 @@ def audit(case: Case, **how: Any) -> Found:
 
     done = nw.audit_labels(case.X, case.y, progress=False, **how)
     score = np.empty(len(case.y))
-    score[done.ranking()] = -np.arange(len(case.y), dtype=float)
+    score[done.order] = -np.arange(len(case.y), dtype=float)
     count = done.n_errors
     return Found(score.tolist(), done.suspects().tolist(), count.estimate, count.lower, count.upper)
 

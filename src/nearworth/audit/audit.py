@@ -102,10 +102,10 @@ PROBABILITY_FLOOR = (
 def audit_labels(
     X: Any,
     y: Any,
+    *,
     n_neighbors: int = 10,
     X_val: Any = None,
     y_val: Any = None,
-    *,
     task: Task | None = None,
     pred_probs: Any = None,
     predictions: Any = None,

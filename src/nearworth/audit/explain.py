@@ -39,7 +39,7 @@ class Explanation:
     """Everything about one row; `print` it.
 
     `helped` and `hurt` are the validation points (or other training rows, without a validation set)
-    to which the row is worth most and least; `value_under` is its value if it had had another
+    to which the row is worth most and least; `value_by_label` is its value if it had had another
     label, all else unchanged; `why` is what its neighbours say.
     """
 
@@ -49,8 +49,8 @@ class Explanation:
     probability_right: float
     confidence: float
     value: float
-    value_under: dict[Any, float]
-    neighbours: list[Neighbour]
+    value_by_label: dict[Any, float]
+    neighbors: list[Neighbour]
     helped: list[Effect]
     hurt: list[Effect]
     others: str
@@ -65,22 +65,22 @@ class Explanation:
             f"Row {self.row} {kind} {show(self.label)}: {self.why}. It is worth {self.value:.3g} to"
             f" the {self.others}"
         )
-        if self.suggested not in self.value_under or self.suggested == self.label:
+        if self.suggested not in self.value_by_label or self.suggested == self.label:
             return f"{gist}."
         return (
             f"{gist}; as {show(self.suggested)} it would be worth"
-            f" {self.value_under[self.suggested]:.3g}."
+            f" {self.value_by_label[self.suggested]:.3g}."
         )
 
     def _table(self) -> list[tuple[str, Any, str, str]]:
         rows = [
-            ("near", n.row, show(n.label), f"distance {n.distance:.4g}") for n in self.neighbours
+            ("near", n.row, show(n.label), f"distance {n.distance:.4g}") for n in self.neighbors
         ]
         for kind, effects in (("helped", self.helped), ("hurt", self.hurt)):
             rows += [(kind, e.row, show(e.label), f"value {e.value:+.4g}") for e in effects]
         return rows + [
             ("as", "", show(label), f"value {value:+.4g}")
-            for label, value in self.value_under.items()
+            for label, value in self.value_by_label.items()
         ]
 
     def _repr_html_(self) -> str:

@@ -206,11 +206,12 @@ class LabelAudit:
             found = self._columns.put_back(found, np.bincount(codes) / len(codes))
         return None if found is None else self._spread(found)
 
-    def ranking(self) -> IntVector:
-        """All rows that have a label, worst first; equal quality by value (targets: by agreement),
-        then by row.
+    @property
+    def order(self) -> IntVector:
+        """All rows that have a label, most doubtful first.
 
-        After a review equal quality is in the order of before.
+        Rows of equal quality are in the order of their values (targets: of their agreement), then
+        of their row numbers. After a review, they are in the order of before.
         """
         tie = self.value if self.classes is not None else self.agreement
         if self._review is not None:
@@ -300,7 +301,7 @@ class LabelAudit:
             raise ValueError(
                 f"{' and '.join(named)} were given, which each decide alone. Give one of them."
             )
-        order = self.ranking()
+        order = self.order
         if fraction is not None:
             check_share("fraction", fraction)
             return order[: int(round(fraction * len(order), 6))]
@@ -317,14 +318,14 @@ class LabelAudit:
             self.is_label_issue[order] if rule is None else detect(self.quality[order], rule).mask
         ]
 
-    def worth_a_look(self) -> IntVector:
+    def top_doubtful(self) -> IntVector:
         """The suspects; where they are few, the most doubtful rows as well, as far as there may be
         wrong labels.
 
         Errors that people make where classes meet look like overlap, but they are the worst by
         rank.
         """
-        return self.ranking()[
+        return self.order[
             : max(len(self.suspects()), min(WORTH_A_LOOK, math.ceil(self.n_errors.upper)))
         ]
 
@@ -343,7 +344,7 @@ class LabelAudit:
             raise ValueError(
                 f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer."
             )
-        made = known.ranking(), known.quality, known.agreement
+        made = known.order, known.quality, known.agreement
         review = Review.begin(*made, n) if before is None else before.finer(n)
         rows = self._rows[review.draw(n, as_generator(random_state))]
         self._draws[:] = [(review, rows)]
@@ -505,8 +506,8 @@ class LabelAudit:
             probability_right=float(self.quality[row]),
             confidence=float(self.confidence[row]),
             value=float(self.value[row]),
-            value_under=dict(zip(labels, under.tolist(), strict=True)),
-            neighbours=self.nearest(row),
+            value_by_label=dict(zip(labels, under.tolist(), strict=True)),
+            neighbors=self.nearest(row),
             helped=helped,
             hurt=hurt,
             others="other rows" if y_val is None else "validation points",

@@ -37,7 +37,7 @@ MOST_OF_SCORE = 0.5  # of the groups' positive values, in a group with a smaller
 
 
 def scan(
-    X: Any, y: Any, X_val: Any = None, y_val: Any = None, groups: Any = None, **audit: Any
+    X: Any, y: Any, *, X_val: Any = None, y_val: Any = None, groups: Any = None, **audit: Any
 ) -> Scan:
     """Wrong labels, duplicates, contradictions, outliers, leaks and imbalance, from one pass over
     all pairs.
@@ -127,14 +127,14 @@ class Scan:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Finding:
-    """What a scan found of one kind; `says` has it in words, with the threshold that it rests
+    """What a scan found of one kind; `summary` has it in words, with the threshold that it rests
     on.
     """
 
     rows: IntVector  # the row numbers found, the clearest first, or group by group
     # of every row of the data (of validation rows, for leakage): higher is more of it
     scores: FloatVector
-    says: str
+    summary: str
     groups: list[IntVector] | None = None
     columns: Mapping[str, Any] = field(
         default_factory=dict
@@ -155,7 +155,7 @@ class Finding:
         return make_frame({**columns, **self.columns}, backend)
 
     def __repr__(self) -> str:
-        return self.says
+        return self.summary
 
 
 def find_duplicates(audit: LabelAudit) -> Finding:

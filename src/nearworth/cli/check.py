@@ -164,9 +164,9 @@ def _new_findings(
     scan = nw.scan(
         dataset.X_labeled,
         dataset.y,
-        dataset.X_val,
-        dataset.y_val,
-        dataset.groups,
+        X_val=dataset.X_val,
+        y_val=dataset.y_val,
+        groups=dataset.groups,
         task=dataset.task,
         **model,
     )

@@ -116,7 +116,7 @@ def group_numbers(u: BoolVector, is_first: BoolVector) -> IntVector:
 class RankRule(Rule):
     """All rows vote by rank: what compiled code does, where there is none, and weighted votes.
 
-    `weights` maps an array of distances to the weights of their votes. "distance" stands for
+    `weights` maps an array of distances to the weights of their votes. "inverse" stands for
     1 / (1 + distance), None for equal weights.
     """
 

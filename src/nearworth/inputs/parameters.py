@@ -179,7 +179,7 @@ def _is_privacy(value: Any) -> bool:
 
 
 def _is_vote_weighting(value: Any) -> bool:
-    return value is None or callable(value) or (isinstance(value, str) and value == "distance")
+    return value is None or callable(value) or (isinstance(value, str) and value == "inverse")
 
 
 share = condition(_is_share, "a number between 0 and 1, such as 0.95", ValueError)
@@ -220,7 +220,7 @@ PARAMETERS: dict[str, Check] = {
         ValueError,
     ),
     "weights": condition(
-        _is_vote_weighting, 'a function of an array of distances, "distance" or None'
+        _is_vote_weighting, 'a function of an array of distances, "inverse" or None'
     ),
     "progress": condition(
         lambda v: isinstance(v, bool | None) or callable(v),

@@ -124,7 +124,7 @@ class Content:
         a label.
         """
         audit = self.audit
-        suspects = audit.suspects(**self.selection) if self.selection else audit.worth_a_look()
+        suspects = audit.suspects(**self.selection) if self.selection else audit.top_doubtful()
         is_reviewed_wrong = np.isin(suspects, audit.judged_wrong)
         return np.asarray(suspects[np.argsort(~is_reviewed_wrong, kind="stable")])
 

@@ -79,8 +79,8 @@ class Valuation:
         A 95% confidence interval of `typical_error`.
     confidence : float
         Probability that `lower`, `upper` and `error_bound` hold. 1.0 where they are certain.
-    ranking : ndarray of shape (N,)
-        Row numbers, most valuable first.
+    order : ndarray of shape (N,)
+        Row numbers, highest value first.
     n_train : int
         Number of training rows.
     n_val : int
@@ -261,17 +261,17 @@ class Valuation:
     __hash__ = object.__hash__
 
     @cached_property
-    def ranking(self) -> IntVector:
-        """Row numbers, most valuable first. Rows of equal value keep their order."""
+    def order(self) -> IntVector:
+        """Row numbers, highest value first. Rows of equal value keep their order."""
         return np.argsort(-self.values, kind="stable")
 
-    def top(self, k: int = 10) -> IntVector:
-        """Row numbers of the `k` most valuable rows, best first."""
-        return self.ranking[:k]
+    def top(self, n: int = 10) -> IntVector:
+        """Row numbers of the `n` most valuable rows, best first."""
+        return self.order[:n]
 
-    def bottom(self, k: int = 10) -> IntVector:
-        """Row numbers of the `k` least valuable rows, worst first."""
-        return np.argsort(self.values, kind="stable")[:k]
+    def bottom(self, n: int = 10) -> IntVector:
+        """Row numbers of the `n` least valuable rows, worst first."""
+        return np.argsort(self.values, kind="stable")[:n]
 
     def detect(self, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
         """Flag rows of suspiciously low value.

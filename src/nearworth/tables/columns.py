@@ -108,7 +108,7 @@ def learn_column(name: str, cells: Any, preparer: Any) -> Column:
     if reader is None:
         return COLUMNS[kind].learn(name, kind, read, preparer)
 
-    may_be_ids = kind == "number" and not preparer.as_they_are
+    may_be_ids = kind == "number" and not preparer.passthrough
     reason = names_rows(name, read) if may_be_ids else ""
     if reason:
         column = _left_out(name, kind, reason)
@@ -165,7 +165,7 @@ class Numbers(Column):
             return _left_out(name, kind)
         median = float(np.median(known))
         n_missing = values.size - known.size
-        if preparer.as_they_are:
+        if preparer.passthrough:
             centre = 0.0
             scale = 1.0
             words = f"{NUMERIC[kind]}, used as it is"
@@ -182,7 +182,7 @@ class Numbers(Column):
         if n_missing:
             shown = np.datetime64(round(median), "D") if kind == "date" else f"{median:.6g}"
             words += f", missing filled with the median {shown}"
-        if n_missing and not preparer.as_they_are:
+        if n_missing and not preparer.passthrough:
             names = (name, f"{name} is missing")
             words += f" and marked ({n_missing:,})"
         return cls(name, kind, words, names, centre=centre, scale=scale or 1.0, median=median)

@@ -39,7 +39,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     max_categories : int, default=40
         Of text columns with more distinct values, rare ones are grouped.
-    as_they_are : bool, default=False
+    passthrough : bool, default=False
         Take all numbers as they are, as parts of an embedding.
     strict : bool, default=False
         Guess nothing: refuse missing values, long lists of categories, free text, infinite numbers,
@@ -61,12 +61,12 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         max_categories: int = 40,
-        as_they_are: bool = False,
+        passthrough: bool = False,
         strict: bool = False,
         na_values: Sequence[str] = (),
     ) -> None:
         self.max_categories = max_categories
-        self.as_they_are = as_they_are
+        self.passthrough = passthrough
         self.strict = strict
         self.na_values = na_values
 
