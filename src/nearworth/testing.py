@@ -160,9 +160,10 @@ def _regression_score(targets: Sequence[Any], n_votes: int, target: Any) -> Any:
 def _nearest(
     subset: Iterable[int], distances: Sequence[Any], n_neighbors: int, ties: Ties
 ) -> list[list[int]]:
-    """All ways to choose the K nearest points of the subset.
+    """All ways to choose the K nearest points of the subset, over which the utility is averaged.
 
-    There is more than one only where points at equal distance compete for the last places.
+    There is more than one only where points at equal distance compete for the last places. With
+    ties="index" the first ones win, so that there is one way.
     """
     ranked = sorted(subset, key=lambda i: (distances[i], i))
     if ties == "index" or len(ranked) <= n_neighbors:

@@ -151,6 +151,12 @@ def test_sizes(text, count):
     assert parse_bytes("max_memory", text) == count
 
 
+@pytest.mark.parametrize("text", ["0.1B", "0GB", "-1", "2 parsecs", 0])
+def test_sizes_below_a_byte_are_refused(text):
+    with pytest.raises(ValueError, match="max_memory must be a positive number of bytes"):
+        parse_bytes("max_memory", text)
+
+
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, np.int64(3)])
 def test_seeds_give_the_generators_of_numpy(seed):
     np.testing.assert_array_equal(

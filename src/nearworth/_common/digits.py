@@ -48,9 +48,10 @@ def floats_hold(numbers: Iterable[str | None]) -> bool:
 
 
 def spelled(number: str) -> str:
-    """One spelling for a number however it is written, with all of its digits.
+    """One spelling for a number however it is written, so that equal ids are equal as text.
 
-    Other text is a ValueError.
+    A whole number with more digits than a 64-bit float holds keeps them all. Text that is no number
+    is a ValueError of `float`.
 
     >>> [spelled(number) for number in ("7", "007", "7.0", "900719925474099301")]
     ['7.0', '7.0', '7.0', '900719925474099301']
@@ -58,7 +59,7 @@ def spelled(number: str) -> str:
     if float_holds(number):
         return repr(float(number))
     whole = WHOLE.fullmatch(number)
-    # Only whole numbers have too many digits.
+    # `float_holds` is false for whole numbers only.
     assert whole is not None
     sign = "-" if whole[1] == "-" else ""
     return sign + whole[2]

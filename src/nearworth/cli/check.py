@@ -112,7 +112,10 @@ def check(options: CheckOptions) -> None:
 
 
 def _first_rows(dataset: Dataset) -> dict[str, int]:
-    """The first row of each class, as text. Targets of regression are no classes."""
+    """The first row of each class, by the text of its label, as an example for messages.
+
+    Targets of regression have none.
+    """
     if dataset.task != "classification":
         return {}
     first_rows: dict[str, int] = {}

@@ -498,8 +498,9 @@ def add_reviews(dataset: Dataset, audit: LabelAudit, paths: tuple[str, ...]) -> 
         }
         if not is_wrong:
             raise InputError(f"{path}: holds no judged row.")
+        # Each answer holds the size and the seed of its review.
         first_answer = next(iter(answers.values()))
-        is_wrong = _without_strangers(path, is_wrong, first_answer, audit)
+        is_wrong = _of_drawn_rows(path, is_wrong, first_answer, audit)
         audit = audit.reviewed(np.array([*is_wrong]), np.array([*is_wrong.values()]))
         n_reviewed += len(is_wrong)
         corrected += [
@@ -525,7 +526,7 @@ def _check_answers(
             )
 
 
-def _without_strangers(
+def _of_drawn_rows(
     path: str, is_wrong: dict[int, bool], answer: Decision, audit: LabelAudit
 ) -> dict[int, bool]:
     """The answers about rows that this audit draws for the review.

@@ -284,17 +284,23 @@ class OwnersEvaluator(ClassificationEvaluator):
         self._space = np.empty(n_numbers)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
+        """Add the values of the queries start..stop-1 to a leaf, few of them in each call.
+
+        A run can be interrupted between two calls. Queries of one of `Problem.runs` have equally
+        many excluded rows.
+        """
         operations_per_query = self._rule.n_values * self._space.size
         step = max(1, MAX_OPERATIONS_PER_CALL // operations_per_query)
         while start < stop:
             block = self._next_block(start, min(start + self._batch, stop))
             end = start + len(block.qkeys)
             for first, last, excluded in self._problem.runs(start, end):
-                for a in range(first, last, step):
-                    b = min(a + step, last)
-                    run = block.some(a - start, b - start)
-                    self._add_run(leaf, run, a, excluded[a - first : b - first], request)
-                    yield b - a
+                for begin in range(first, last, step):
+                    end_of_call = min(begin + step, last)
+                    run = block.some(begin - start, end_of_call - start)
+                    own_excluded = excluded[begin - first : end_of_call - first]
+                    self._add_run(leaf, run, begin, own_excluded, request)
+                    yield end_of_call - begin
             start = end
 
     def _add_run(

@@ -372,6 +372,7 @@ class Plan:
         batch = min(self.batch, MAX_TRIAL_BATCH)
         trial_plan = replace(self, n_train=trial.n_train, n_val=trial.n_val, batch=batch)
         method = self.method
+        # All points of the trial would be candidates, so that its exact values take as long.
         if method.n_candidates is not None and method.n_candidates >= trial.n_train:
             method = Method()
 

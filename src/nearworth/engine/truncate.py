@@ -113,7 +113,17 @@ def known_ranks(
 
 
 class ExactSource:
-    """Nearest points by exact search: every distance is computed."""
+    """Nearest points by exact search: every distance is computed.
+
+    Parameters
+    ----------
+    problem : Problem
+    k : int
+        How many of them are found for each query.
+    plan : Plan, optional
+        The precision of products and, for points that are read from a file, the size of a batch.
+        By default products are in single precision and the search chooses the size.
+    """
 
     def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
         self._problem = problem
@@ -354,6 +364,7 @@ class TruncatedEvaluator:
     def _all_values(self, query: QueryValues) -> FloatVector:
         """Values of all training points for one query, shape (N,)."""
         problem = self._problem
+        # Row 0 of both has the values, the other rows have the ends of their intervals.
         values: FloatVector = query.far(problem.labels)[0]
         values[query.near_rows] = query.near[0]
         if problem.leave_one_out:

@@ -348,7 +348,7 @@ def add_votes(
     """Add the votes of rows in one order of arrivals to the values of their owners.
 
     A row votes from the arrival of its owner until K nearer rows have arrived. The owner of the
-    K-th loses the vote.
+    K-th loses the vote. The mean over random orders is the Shapley value of the owners.
 
     Parameters
     ----------
@@ -367,6 +367,8 @@ def add_votes(
     earliest: list[tuple[float, int]] = []
     while start < len(owners):
         block = times[start : start + size]
+        # Once K rows have come, few later ones come before the last of them. Blocks double, so that
+        # one comparison leaves out more and more rows.
         if len(earliest) < k:
             offsets = np.arange(len(block))
         else:

@@ -58,10 +58,13 @@ def parse_bytes(name: str, value: Any) -> int:
     if is_whole(value) and value > 0:
         return int(value)
     match = SIZE.fullmatch(value) if isinstance(value, str) else None
-    if match and float(match[1]) > 0:
+    if match:
         base = 1024 if match[3] else 1000
+        # The first unit, a blank, stands for bytes.
         exponent = UNITS.index((match[2] or " ").lower())
-        return int(float(match[1]) * base**exponent)
+        n_bytes = int(float(match[1]) * base**exponent)
+        if n_bytes > 0:
+            return n_bytes
     raise ValueError(
         f"{name} must be a positive number of bytes or a size such as '2GB' or '500MB'; got"
         f" {value!r}."

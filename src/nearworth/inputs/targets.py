@@ -140,12 +140,19 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
 
 
 def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
-    """Numbers of chosen training rows: indices, a boolean mask, a slice, or "all"."""
+    """Chosen training rows as their numbers, shape (R,).
+
+    They are given by indices, a boolean mask, a slice, or "all". Negative indices count from the
+    end, as in numpy.
+    """
     if isinstance(rows, str) and rows == "all":
         return np.arange(n_train)
     index: Any = rows if isinstance(rows, slice) else np.ravel(_array(rows, name))
+    # An empty list becomes an array of floats, which numpy refuses as an index.
+    if np.size(index) == 0:
+        index = slice(0)
     try:
-        return np.arange(n_train)[index if np.size(index) else slice(0)]
+        return np.asarray(np.arange(n_train)[index])
     except (IndexError, TypeError) as error:
         needed = (
             f"row numbers of training points (0 to {n_train - 1}), a mask of length {n_train}, a"

@@ -107,7 +107,11 @@ def first_duplicates(*parts: Any) -> IntVector:
 
 
 def count_copied(points: Any, queries: Any) -> int:
-    """How many queries are rows among the points; 0 if no column tells half of them apart."""
+    """How many queries are also among the points, for a warning that values are biased.
+
+    It is 0, too, if no column has different numbers in half of the queries. Shapes are (N, D) and
+    (Q, D).
+    """
     sorted_columns = np.sort(queries[:, :MAX_COLUMNS_TRIED], axis=0)
     n_distinct = 1 + (sorted_columns[1:] != sorted_columns[:-1]).sum(axis=0)
     best = int(np.argmax(n_distinct))
@@ -121,6 +125,7 @@ def count_copied(points: Any, queries: Any) -> int:
     is_hash_of_query = np.zeros(2**16, dtype=bool)
     is_hash_of_query[_hash_numbers(query_numbers)] = True
     candidates = np.flatnonzero(is_hash_of_query[_hash_numbers(point_numbers)])
+    # Without the last number, positions stay within the array.
     positions = np.searchsorted(query_numbers[:-1], point_numbers[candidates])
     is_equal = query_numbers[positions] == point_numbers[candidates]
     similar = points[candidates[is_equal]]

@@ -103,12 +103,14 @@ class FaissSearch(IndexSearch):
         """Train the index on a sample of the points, and add all of them."""
         points = self._points
         n_training = TRAINING_ROWS
-        lists = import_faiss().try_extract_index_ivf(self._index)
-        if lists is not None:
-            n_training = max(n_training, TRAINING_PER_LIST * lists.nlist)
-            lists.cp.niter = TRAINING_ROUNDS
-            lists.cp.min_points_per_centroid = 1
+        ivf_index = import_faiss().try_extract_index_ivf(self._index)
+        if ivf_index is not None:
+            n_training = max(n_training, TRAINING_PER_LIST * ivf_index.nlist)
+            ivf_index.cp.niter = TRAINING_ROUNDS
+            # Without this, faiss warns of small samples.
+            ivf_index.cp.min_points_per_centroid = 1
         size = min(n_training, len(points))
+        # A fixed seed makes results repeatable.
         rows = np.random.default_rng(0).choice(len(points), size, replace=False)
         self._index.train(self._as_singles(points[np.sort(rows)]))
         for start in range(0, len(points), ROWS_AT_ONCE):

@@ -266,8 +266,18 @@ def pixels(X: Any, shape: tuple[int, ...], rows: list[int]) -> dict[str, Any]:
 
 
 def image_files(folder: Path, names: dict[int, str], allowed: Path | None = None) -> dict[str, Any]:
-    """Image files as data URLs, as many as fit; none that is no image, whatever its name, or is
-    outside the folder.
+    """Image files as data URLs for the page, as many as there is room for.
+
+    Parameters
+    ----------
+    folder : Path
+        Names are relative to it.
+    names : dict
+        The file name of each row, the most important row first.
+    allowed : Path, optional
+        The folder that files must be in, by default `folder`. It may be a wider one.
+
+    Files outside of it are left out, and so are files whose content is not that of an image.
     """
     urls = {}
     room = ALL_FILES_BYTES

@@ -136,6 +136,7 @@ class Valuation:
     @cached_property
     def lower(self) -> FloatVector:
         """Certified lower end of each value."""
+        # Without ends the values are exact, and their own bounds.
         if self.moments.ends is None:
             return self.values
         # With tail="paper", values may leave their interval.

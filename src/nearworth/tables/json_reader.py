@@ -53,7 +53,7 @@ def parse_json(
     """The table of one array of objects, or of objects one after the other, and remarks on columns.
 
     Columns named in `identifiers` name things: their numbers are text unless all are whole and fit
-    64 bits.
+    64 bits. As floats, long ids would be merged.
     """
     try:
         text = content.decode("utf-8-sig")

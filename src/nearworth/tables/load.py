@@ -71,8 +71,9 @@ class _Roles:
     groups: str | None
     has_pixels: bool
 
-    def of_columns(self) -> dict[str | None, str]:
-        """The role of each column that has one. A column with several is the target, or an id."""
+    def role_of_column(self) -> dict[str | None, str]:
+        """The role of each column, for messages. That of None stands for roles without one."""
+        # A column with several roles has the last one here.
         return {
             self.images: "names the images",
             self.groups: "names the groups",
@@ -250,14 +251,14 @@ def load_like(dataset: Dataset, X: Any, y: Any, argument: str) -> FurtherRows:
     return FurtherRows(dataset.preparer.transform(X), y, None)
 
 
-def collapsed(columns: list[str]) -> list[str]:
-    """Lines of "name: treatment", long runs of the same treatment as one.
+def collapsed(treatments: list[str]) -> list[str]:
+    """Lines of "name: treatment", with one line for a long run of the same treatment.
 
     >>> collapsed([f"pixel_{i}: number, used as it is" for i in range(64)])
     ['pixel_0 ... pixel_63 (64 columns): number, used as it is']
     """
     lines: list[str] = []
-    for treatment, run in groupby(columns, key=lambda column: column.partition(": ")[2]):
+    for treatment, run in groupby(treatments, key=lambda column: column.partition(": ")[2]):
         same = list(run)
         if len(same) < MIN_RUN:
             lines += same
@@ -316,7 +317,7 @@ def _table_features(
 
     columns = {name: source.table[name] for name in source.table.column_names}
     left_out = f"left out: {'not among --features' if options.features else '--ignore'}"
-    role_of = roles.of_columns()
+    role_of = roles.role_of_column()
     is_compared = set(compared)
     others = [
         f"{name}: {role_of.get(name, left_out)}" for name in columns if name not in is_compared
@@ -447,7 +448,7 @@ def _matches(name: str, patterns: list[str]) -> bool:
 
 def _compared(source: DataFile, roles: _Roles, ignored: list[str], wanted: list[str]) -> list[str]:
     """The columns that rows are compared by: those wanted, or all, that have no other role."""
-    role_of = roles.of_columns()
+    role_of = roles.role_of_column()
     compared = [
         name
         for name in source.table.column_names
