@@ -28,7 +28,7 @@ def data(tmp_path):
 
 
 def suspects(command, path, *options):
-    code, out, err = command("detect", path, "-t", "species", "--json", *options)
+    code, out, err = command("audit", path, "-t", "species", "--json", *options)
     assert code == 0, err
     return json.loads(out), err
 
@@ -160,10 +160,10 @@ def test_nothing_is_kept_unless_wanted(command, data):
 )
 def test_a_broken_file_is_one_line(command, data, content):
     Path(KEPT).write_text(content)
-    code, _, err = command("detect", data, "-t", "species", "-q")
+    code, _, err = command("audit", data, "-t", "species", "-q")
     assert code == 2
-    assert one_line(err).endswith("detect t.csv -t species -q --ask-again")
-    assert command("detect", data, "-t", "species", "-q", "--ask-again")[0] == 0
+    assert one_line(err).endswith("audit t.csv -t species -q --ask-again")
+    assert command("audit", data, "-t", "species", "-q", "--ask-again")[0] == 0
     label = read(data).table["species"][31].as_py()
     code, _, err = command("apply", decide({31: ("confirm", label)}), data, "-o", "c.csv")
     assert code == 0  # the data are written all the same
@@ -287,7 +287,7 @@ def test_targets_without_a_number_get_a_typical_one(command, tmp_path, rng):
     assert row["suggested"] in y.tolist()
     assert row["quality"] is None
     assert row["why"] == "no label; its nearest rows suggest this one"
-    code, _, _ = command("detect", "t.csv", "-t", "species", "-q", "-o", "s.csv")
+    code, _, _ = command("audit", "t.csv", "-t", "species", "-q", "-o", "s.csv")
     assert code == 0
     assert "nan" not in Path("s.csv").read_text()
 

@@ -79,7 +79,7 @@ def test_every_command_prints_plain_lines(command, data):
 
 def test_suspects_are_cells_of_a_csv(command, data):
     out, _ = run(
-        command, "detect", FILE, "-t", "species", "--id", "name", "-o", "suspects.csv", "--json"
+        command, "audit", FILE, "-t", "species", "--id", "name", "-o", "suspects.csv", "--json"
     )
     assert_plain(out)
     with open("suspects.csv", newline="", encoding="utf-8") as file:

@@ -29,7 +29,7 @@ def test_usage_is_one_line_too(command):
     for arguments in (
         ["value"],
         ["value", "a.csv", "--what"],
-        ["detect", "a.csv", "-k", "0"],
+        ["audit", "a.csv", "-k", "0"],
         ["valeu"],
     ):
         code, out, err = command(*arguments)
@@ -78,11 +78,11 @@ def test_help_loads_little_and_has_examples():
 def test_completion(tmp_path):
     env = environment() | {
         "_NEARWORTH_COMPLETE": "bash_complete",
-        "COMP_WORDS": "nearworth de",
+        "COMP_WORDS": "nearworth re",
         "COMP_CWORD": "1",
     }
     done = subprocess.run(START, capture_output=True, text=True, check=False, env=env)
-    assert {line.split(",")[1] for line in done.stdout.split()} == {"detect", "demo"}
+    assert {line.split(",")[1] for line in done.stdout.split()} == {"report", "retrieval", "review"}
 
 
 def test_every_command_on_data_takes_the_same_model():
@@ -108,9 +108,9 @@ def test_every_command_on_data_takes_the_same_model():
         "na_values",
         "exact_labels",
     }
-    for name in ("value", "detect", "report", "plan"):
+    for name in ("value", "audit", "report", "plan"):
         assert model | table <= {parameter.name for parameter in main.commands[name].params}, name
-    for name in ("value", "detect", "report"):
+    for name in ("value", "audit", "report"):
         assert {"dry_run", "quiet", "force", "as_json"} <= {
             p.name for p in main.commands[name].params
         }, name
@@ -138,7 +138,7 @@ def test_version_and_help():
 def test_interrupted(tmp_path, rng):
     np.savez(tmp_path / "a.npz", X=rng.normal(size=(60_000, 64)), y=np.arange(60_000) % 3)
     running = subprocess.Popen(
-        [*START, "detect", "a.npz", "-o", "v.csv"],
+        [*START, "audit", "a.npz", "-o", "v.csv"],
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,

@@ -6,7 +6,7 @@
         options.py     options that several commands share, progress, messages unless --quiet
       arguments.py     the options of each command as typed objects, made when a command runs
       value.py         value (here or on a Dask cluster), owners, retrieval, plan, merge
-      detect.py        detect, report, review, scan, and demo, which is detect, report and value on
+      audit.py         audit, report, review, scan, and demo, which is audit, report and value on
                        the digits
       check.py         check, the gate
       decisions.py     apply; decisions as exported, answers of reviews, and what is kept so as not
@@ -112,7 +112,7 @@ def main() -> None:
 
     \b
     nearworth demo                                            see it work
-    nearworth detect train.csv --target label -o suspects.csv   which labels are wrong
+    nearworth audit train.csv --target label -o suspects.csv   which labels are wrong
     nearworth report train.csv --target label -o report.html    look at them and decide
     nearworth apply decisions.csv train.csv -o cleaned.csv      correct them
     nearworth value train.csv --target label -o values.csv      what every row is worth

@@ -125,7 +125,7 @@ class ValueOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectOptions:
+class SuspectTableOptions:
     audit: AuditOptions
     selection: SelectionOptions
     write: OutputOptions
@@ -209,7 +209,7 @@ class ApplyOptions:
 class PlanOptions:
     table: TableOptions
     model: ModelOptions
-    purpose: Literal["value", "detect"]
+    purpose: Literal["value", "audit"]
 
 
 @dataclass(frozen=True, kw_only=True)

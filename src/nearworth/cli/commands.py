@@ -73,21 +73,21 @@ def value(**given: Any) -> None:
     *options.output(RESULTS.format("suspects"), default="-"),
     options.json(),
 )
-def detect(**given: Any) -> None:
+def audit(**given: Any) -> None:
     """List the rows of TRAIN whose labels are probably wrong, worst first.
 
     Writes row (from 0), the --id column, the given label, the suggested one, quality (low is bad),
     value, and why.
 
     \b
-    nearworth detect train.csv --target label -o suspects.csv
-    nearworth detect train.csv --target label --id name --max-fdr 0.2
-    nearworth detect train.csv --target label --rule ranking --fraction 0.05 -o suspects.parquet
+    nearworth audit train.csv --target label -o suspects.csv
+    nearworth audit train.csv --target label --id name --max-fdr 0.2
+    nearworth audit train.csv --target label --rule ranking --fraction 0.05 -o suspects.parquet
     """
-    from nearworth.cli.arguments import DetectOptions, typed
-    from nearworth.cli.detect import detect
+    from nearworth.cli.arguments import SuspectTableOptions, typed
+    from nearworth.cli.audit import audit
 
-    detect(typed(DetectOptions, given))
+    audit(typed(SuspectTableOptions, given))
 
 
 @command(
@@ -111,7 +111,7 @@ def report(**given: Any) -> None:
     nearworth report digits.npz --image-shape 28x28 -o report.html
     """
     from nearworth.cli.arguments import ReportOptions, typed
-    from nearworth.cli.detect import report
+    from nearworth.cli.audit import report
 
     report(typed(ReportOptions, given))
 
@@ -132,7 +132,7 @@ def scan(**given: Any) -> None:
     nearworth scan train.csv --target label --validation test.csv -o scan.html
     """
     from nearworth.cli.arguments import ScanOptions, typed
-    from nearworth.cli.detect import scan
+    from nearworth.cli.audit import scan
 
     scan(typed(ScanOptions, given))
 
@@ -211,17 +211,17 @@ def review(**given: Any) -> None:
     """Draw rows of TRAIN at random and write a page to judge, one at a time, whether their labels
     are right.
 
-    From the exported answers, `detect` and `report` estimate how many labels are wrong, and make
+    From the exported answers, `audit` and `report` estimate how many labels are wrong, and make
     lists that keep their promise. With --review, the page asks for further rows where they help
     most.
 
     \b
     nearworth review train.csv --target label --id name -n 100 -o review.html
-    nearworth detect train.csv --target label --id name --review review-100-seed0.csv --max-fdr 0.1
+    nearworth audit train.csv --target label --id name --review review-100-seed0.csv --max-fdr 0.1
     nearworth review train.csv --target label --id name --review review-100-seed0.csv -n 20 -o more.html
     """  # noqa: E501
     from nearworth.cli.arguments import ReviewOptions, typed
-    from nearworth.cli.detect import review
+    from nearworth.cli.audit import review
 
     review(typed(ReviewOptions, given))
 
@@ -334,7 +334,7 @@ def demo(seed: int, folder: str) -> None:
     nearworth demo
     nearworth demo -o /tmp --seed 7
     """
-    from nearworth.cli.detect import demo
+    from nearworth.cli.audit import demo
 
     demo(seed, folder)
 
@@ -343,7 +343,7 @@ def demo(seed: int, folder: str) -> None:
     Argument(["train"], type=options.PATH),
     Option(
         ["--for", "purpose"],
-        type=Choice(["value", "detect"]),
+        type=Choice(["value", "audit"]),
         default="value",
         help="Which command to plan.",
     ),
@@ -354,12 +354,12 @@ def plan(**given: Any) -> None:
     """Say what a run would need, before anything runs: threads, memory and time.
 
     TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are
-    counted. Times come from a short trial on this machine, on some of your rows. --for detect gives
+    counted. Times come from a short trial on this machine, on some of your rows. --for audit gives
     the time of an audit, for each way to find neighbours.
 
     \b
     nearworth plan train.csv --target label --validation trusted.csv --max-memory 1GB
-    nearworth plan train.csv --target label --for detect
+    nearworth plan train.csv --target label --for audit
     """
     from nearworth.cli.arguments import PlanOptions, typed
     from nearworth.cli.value import plan
@@ -405,7 +405,7 @@ def speed(quick: bool) -> None:
 bench = click.Group("bench", [speed], help="Measure this machine.")
 ALL = (
     value,
-    detect,
+    audit,
     report,
     scan,
     check,

@@ -2,7 +2,7 @@
 
 Kept decisions are in KEPT, a JSON file in the folder of the data, a line for each, in the order of
 their keys. A key is a hash of the cells of a row but for the target, so rows may be sorted and
-saved in other formats. `detect` and `report` leave out the rows that are known there. Of identical
+saved in other formats. `audit` and `report` leave out the rows that are known there. Of identical
 rows they leave out as many as were decided on. Answers of a review go to the audit. Those with a
 label can be applied.
 """

@@ -233,7 +233,7 @@ def plan(options: PlanOptions) -> None:
     # The rows of the validation file are counted, not read.
     dataset = load_files(replace(options.table, validation=None))
     model = options.model.keywords()
-    if options.purpose == "detect":
+    if options.purpose == "audit":
         plan_audit(dataset, model)
         return
     estimator = nw.KNNShapley(**model, task=dataset.task, standard_errors=True)
@@ -247,7 +247,7 @@ def plan_audit(dataset: Dataset, model: dict[str, Any]) -> None:
     """Print how long an audit takes by each way to find neighbours, from the first seconds of
     one.
     """
-    from nearworth.cli.detect import INDEX_ERROR, MANY_ROWS, resolve_search
+    from nearworth.cli.audit import INDEX_ERROR, MANY_ROWS, resolve_search
     from nearworth.engine.plan import readable_time
 
     n_rows = len(dataset.y)
