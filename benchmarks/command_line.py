@@ -108,7 +108,7 @@ def _measure(folder: Path, n_rows: int) -> tuple[float, float]:
         "label",
         "-o",
         "s.csv",
-        "--force",
+        "--overwrite",
     ]
     used = []
     for _ in range(3):

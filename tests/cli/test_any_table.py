@@ -26,7 +26,7 @@ from nearworth.tables.read import read
 
 
 def page(command, *arguments):
-    code, _, err = command("report", *arguments, "-o", "r.html", "--force")
+    code, _, err = command("report", *arguments, "-o", "r.html", "--overwrite")
     assert code == 0, err
     text = Path("r.html").read_text()
     assert "</html>" in text

@@ -71,8 +71,10 @@ def test_audit_values_as_value_does(command, tmp_path, rng):
         ["--semivalue", "loo"],
         [],
     ):
-        assert command("value", *data, *model, "-o", "v.csv", "--force")[0] == 0
-        assert command("audit", *data, *model, "--fraction", "1", "-o", "s.csv", "--force")[0] == 0
+        assert command("value", *data, *model, "-o", "v.csv", "--overwrite")[0] == 0
+        assert (
+            command("audit", *data, *model, "--fraction", "1", "-o", "s.csv", "--overwrite")[0] == 0
+        )
         worth = read("v.csv").table
         suspects = read("s.csv").table
         np.testing.assert_allclose(
@@ -136,7 +138,7 @@ def test_images_outside_the_folder_must_be_allowed(command, tmp_path, rng):
     message = err.splitlines()[-1]
     assert "'../pictures/a.png' is outside the folder 'data'" in message
     allowed = shlex.split(message.split("Try: nearworth ")[1])
-    assert allowed == [*line, "--images-below", "data/../pictures"]
+    assert allowed == [*line, "--image-root", "data/../pictures"]
     assert command(*allowed, "-q") == (0, "", "")
     assert "data:image/png;base64" in Path("r.html").read_text()
 
@@ -190,7 +192,7 @@ def test_models_are_further_evidence(command, tmp_path, rng):
     label[wrong] = 1 - label[wrong]
     write_csv(tmp_path / "t.csv", {f"x{j}": X[:, j] for j in range(12)} | {"label": label})
     found = []
-    for models in ([], ["--models", "auto"]):
+    for models in ([], ["--with-models"]):
         code, out, err = command(
             "audit", "t.csv", "-t", "label", "--fraction", "0.075", "--json", *models
         )
@@ -199,6 +201,6 @@ def test_models_are_further_evidence(command, tmp_path, rng):
     assert found[1] > found[0]
     for page in ("report", "review"):
         assert (
-            command(page, "t.csv", "-t", "label", "--models", "auto", "-o", f"{page}.html", "-q")[0]
+            command(page, "t.csv", "-t", "label", "--with-models", "-o", f"{page}.html", "-q")[0]
             == 0
         )

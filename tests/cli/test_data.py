@@ -179,11 +179,11 @@ def test_refused_only_if_strict(command, tmp_path, name):
         pq.write_table(pa.table({"a": [1.0, None, 2.0], "label": list("xyx")}), name)
     assert command("value", name, *target, "-o", "out.csv", "-q") == (0, "", "")
     refused = one_line(
-        command("value", name, *target, "-o", "out.csv", "--force", "-q", "--strict")[2]
+        command("value", name, *target, "-o", "out.csv", "--overwrite", "-q", "--strict")[2]
     )
     if name == "missing.csv":
         assert refused.endswith(
-            "Try: nearworth value missing.csv --target label -o out.csv --force -q"
+            "Try: nearworth value missing.csv --target label -o out.csv --overwrite -q"
         )
 
 

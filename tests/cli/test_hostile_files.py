@@ -31,7 +31,7 @@ def table(n_rows=60, columns=("seller", "label"), first=LONG, distinct=None):
 
 def test_owners_whose_names_differ_in_the_last_digit_are_paid_each(command):
     table(distinct=3)
-    given = ("--owner-column", "seller", "--budget", "900", "-o", "o.csv", "-q")
+    given = ("--owner", "seller", "--budget", "900", "-o", "o.csv", "-q")
     assert command("owners", "t.csv", "-t", "label", *given)[0] == 0
     with open("o.csv", newline="") as file:
         paid = {row["owner"]: float(row["payment"]) for row in csv.DictReader(file)}

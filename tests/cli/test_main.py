@@ -111,7 +111,7 @@ def test_every_command_on_data_takes_the_same_model():
     for name in ("value", "audit", "report", "plan"):
         assert model | table <= {parameter.name for parameter in main.commands[name].params}, name
     for name in ("value", "audit", "report"):
-        assert {"dry_run", "quiet", "force", "as_json"} <= {
+        assert {"dry_run", "quiet", "overwrite", "as_json"} <= {
             p.name for p in main.commands[name].params
         }, name
 

@@ -58,9 +58,9 @@ def test_existing_files_stay_unless_forced(command, tmp_path, rng):
     arguments = ["value", "train.csv", "-t", "species", "--id", "name", "-o", "out.csv", "-q"]
     code, _, err = command(*arguments)
     assert code == 2
-    assert "--force" in one_line(err)
+    assert "--overwrite" in one_line(err)
     assert Path("out.csv").read_text() == "precious"
-    assert command(*arguments, "--force")[0] == 0
+    assert command(*arguments, "--overwrite")[0] == 0
     assert Path("out.csv").read_text() != "precious"
 
 
@@ -105,7 +105,7 @@ def test_an_output_that_is_an_input_is_never_replaced(command, tmp_path, rng, wh
         "--validation",
         "validation.csv",
         "-q",
-        "--force",
+        "--overwrite",
     ]
     for name in names:
         code, out, err = command(*arguments, "-o", name)
@@ -122,7 +122,16 @@ def test_an_output_that_only_looks_like_an_input_is_replaced(command, tmp_path, 
         shutil.copy("train.csv", name)
         assert (
             command(
-                "value", "train.csv", "-t", "species", "--id", "name", "-q", "--force", "-o", name
+                "value",
+                "train.csv",
+                "-t",
+                "species",
+                "--id",
+                "name",
+                "-q",
+                "--overwrite",
+                "-o",
+                name,
             )[0]
             == 0
         )
@@ -135,12 +144,12 @@ def test_apply_never_replaces_its_decisions(command, tmp_path):
     decisions.write_text("row,target,given,decision,label\n0,label,x,relabel,y\n")
     before = decisions.read_bytes()
     for name in names_of(decisions):
-        code, _, err = command("apply", "d.csv", "t.csv", "-o", name, "--force")
+        code, _, err = command("apply", "d.csv", "t.csv", "-o", name, "--overwrite")
         assert code == 2
         assert "read from" in one_line(err)
         assert decisions.read_bytes() == before
     assert (
-        command("apply", "d.csv", "t.csv", "-o", "t.csv", "--force", "-q")[0] == 0
+        command("apply", "d.csv", "t.csv", "-o", "t.csv", "--overwrite", "-q")[0] == 0
     )  # corrected in place, if forced
     assert Path("t.csv").read_text() == "a,label\n1,y\n2,y\n"
 

@@ -170,14 +170,14 @@ def test_a_report_asks_for_the_labels_that_are_not_known(command, page):
     for row in rows:
         row["label"] = other(row["given"]) if int(row["row"]) == found[0] else ""
     write_csv("decisions.csv", {name: [row[name] for row in rows] for name in rows[0]})
-    report = ["report", *DATA[:-1], "--review", "decisions.csv", "--force", "-o", "report.html"]
+    report = ["report", *DATA[:-1], "--review", "decisions.csv", "--overwrite", "-o", "report.html"]
     code, _, err = command(*report)
     content = embedded(Path("report.html").read_text())
     assert code == 0
-    assert "1 row judged before (listed with --ask-again)" in err
+    assert "1 row judged before (listed with --include-reviewed)" in err
     assert (content["nJudged"], found[0] in content["row"]) == (1, False)
     assert sorted(content["wasWrong"]) == found[1:]
-    command(*report, "--ask-again")
+    command(*report, "--include-reviewed")
     assert sorted(embedded(Path("report.html").read_text())["wasWrong"]) == found
     _, out, _ = command("audit", *DATA, "--review", "decisions.csv", "--json")
     assert set(found) <= {

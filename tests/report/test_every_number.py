@@ -1030,7 +1030,7 @@ def test_names_of_rows_and_rows_decided_before(command, visit, tmp_path, rng):
     names = [f"bird-{7 * row}" for row in range(len(table.frame))]
     table.frame.insert(0, "name", names)
     table.frame.to_csv(tmp_path / "birds.csv", index=False)
-    asked = ["report", "birds.csv", "-t", "size", "--id", "name", "-o", "birds.html", "--force"]
+    asked = ["report", "birds.csv", "-t", "size", "--id", "name", "-o", "birds.html", "--overwrite"]
     code, _, err = command(*asked)
     assert code == 0, err
     n_missing = len(table.missing)

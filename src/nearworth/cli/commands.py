@@ -228,9 +228,7 @@ def review(**given: Any) -> None:
 
 @command(
     *(option for option in options.data(n_neighbors=5) if option.name != "id_column"),
-    Option(
-        ["--owner-column"], metavar="COL", required=True, help="Column with the owner of each row."
-    ),
+    Option(["--owner"], metavar="COL", required=True, help="Column with the owner of each row."),
     Option(["--budget"], metavar="AMOUNT", help="Split this amount among the owners, to the cent."),
     Option(
         ["--negative"],
@@ -253,14 +251,14 @@ def owners(**given: Any) -> None:
     Duplicates gain an owner next to nothing. Without --validation, rows of TRAIN judge each other.
 
     \b
-    nearworth owners train.csv -t label --owner-column seller --validation trusted.csv --budget 10000 -o statement.html
-    nearworth owners train.csv -t label --owner-column seller -o may.json
+    nearworth owners train.csv -t label --owner seller --validation trusted.csv --budget 10000 -o statement.html
+    nearworth owners train.csv -t label --owner seller -o may.json
     """  # noqa: E501
     from nearworth.cli.arguments import OwnersOptions, typed
     from nearworth.cli.value import owners
 
     # Owners name the rows as ids do.
-    given["id_column"] = given["owner_column"]
+    given["id_column"] = given["owner"]
     owners(typed(OwnersOptions, given))
 
 

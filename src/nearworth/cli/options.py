@@ -130,7 +130,7 @@ SELECTION = [
     Option(["--fraction"], type=FloatRange(0, 1), help="List this share of the rows."),
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives."),
     Option(
-        ["--ask-again"],
+        ["--include-reviewed"],
         is_flag=True,
         help="Also list rows judged before (nearworth-decisions.json).",
     ),
@@ -155,7 +155,7 @@ IMAGES = [
         help="Column with image files, relative to TRAIN and below its folder.",
     ),
     Option(
-        ["--images-below"],
+        ["--image-root"],
         metavar="DIR",
         type=PATH,
         help="Images may be anywhere below this folder.",
@@ -246,7 +246,12 @@ def data(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
 def audit() -> list[click.Parameter]:
     """The options of every command that audits labels."""
     models = Option(
-        ["--models"], type=Choice(["auto"]), help="Ask fitted models too: better on tables, slower."
+        ["--with-models"],
+        is_flag=True,
+        help=(
+            "Also use cross-validated models as evidence. Better on tables. Takes seconds to"
+            " minutes."
+        ),
     )
     return [*data(n_neighbors=10, search="auto"), models, GROUPS, CHECKPOINT, REVIEW]
 
@@ -262,7 +267,7 @@ def output(what: str, default: str | None = None) -> list[click.Parameter]:
     check = None if default == "-" else _refuse_stdout
     return [
         Option(["-o", "--output"], metavar="FILE", help=what, callback=check, **need),
-        Option(["--force"], is_flag=True, help="Replace an existing file."),
+        Option(["--overwrite"], is_flag=True, help="Replace an existing file."),
     ]
 
 
