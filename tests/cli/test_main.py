@@ -204,3 +204,64 @@ def test_a_cluster_that_fails_is_one_line(command, tmp_path, rng, monkeypatch):
     assert "ValueError: invalid literal" in err
     assert "internal error" not in err
     assert "AttributeError" not in err
+
+
+def help_of(*arguments):
+    done = subprocess.run(
+        [*START, *arguments, "--help"], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_help_lists_commands_by_task():
+    text = help_of()
+    tasks = re.findall(r"^(\w[\w ]+):\n((?:  .*\n)+)", text, flags=re.M)
+    named = {task: re.findall(r"^  (\w+) ", lines, flags=re.M) for task, lines in tasks}
+    options = named.pop("Options")
+    assert options == []
+    assert named == {
+        "Clean labels": ["audit", "report", "review", "scan", "check", "apply"],
+        "Value data": ["value", "retrieval"],
+        "Pay contributors": ["owners"],
+        "More": ["demo", "plan"],
+    }
+    shown = [name for names in named.values() for name in names]
+    hidden = {name for name, command in main.commands.items() if command.hidden}
+    assert {*shown} | hidden == {*main.commands}
+    assert hidden == {"merge", "bench"}
+    # No summary is cut or wrapped.
+    assert all(f"  {main.commands[name].short_help}\n" in text for name in shown)
+    assert all(len(main.commands[name].short_help) < 45 for name in shown)
+
+
+def test_help_of_a_command_lists_options_in_sections():
+    text = help_of("report")
+    titles = ["Input:", "Suspects (default: ", "Output:", "Advanced:"]
+    places = [text.index(f"\n{title}") for title in titles]
+    assert places == sorted(places)
+    assert text.index("--target") < places[1] < text.index("--fraction SHARE") < places[2]
+    assert places[2] < text.index("\n  --overwrite ") < places[3] < text.index("\n  -k N ")
+
+
+def test_help_shows_every_option_once():
+    """With its text, which no option lacks."""
+    for name, command in main.commands.items():
+        if name == "bench":
+            continue
+        with command.make_context(name, [], resilient_parsing=True) as context:
+            formatter = context.make_formatter()
+            command.format_options(context, formatter)
+            text = formatter.getvalue()
+        options = [each for each in command.params if each.param_type_name == "option"]
+        assert all(option.help for option in options), name
+        for option in options:
+            shown = re.findall(rf"^  (?:-\w, )?{option.opts[-1]}\b", text, flags=re.M)
+            by_short_name = re.findall(rf"^  {option.opts[0]}\b", text, flags=re.M)
+            assert len(shown or by_short_name) == 1, (name, option.opts)
+        assert len(re.findall(r"--help\b", text)) == 1
+
+
+def test_numbers_out_of_range_are_refused_with_the_range(command):
+    code, _, err = command("audit", "a.csv", "-t", "label", "--fraction", "2")
+    assert code == 2
+    assert "0<=x<=1" in one_line(err)
