@@ -1,7 +1,7 @@
 """What the command line costs beside the valuation itself, against the targets of
 docs/command-line.md.
 
-python benchmarks/command_line.py [help] [detect] [report] [demo]
+python benchmarks/command_line.py [help] [audit] [report] [demo]
 
 Each part runs the command as users do, in a process of its own. `demo` makes a fresh virtual
 environment, installs the package from this checkout, and times the first run; `report` needs
@@ -73,14 +73,14 @@ def cpu(command: list[str], **how: Any) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def detect_cost(folder: Path) -> None:
-    """CPU and peak memory of everything in `detect` but the valuation; memory also beyond that of a
+def audit_cost(folder: Path) -> None:
+    """CPU and peak memory of everything in `audit` but the valuation; memory also beyond that of a
     tiny file.
     """
     large, tiny = _measure(folder, ROWS), _measure(folder, 100)
     matrix = 8 * ROWS * COLUMNS
     print(
-        f"detect on a {ROWS:,} x {COLUMNS} CSV, all but the valuation: {large[0]:.1f} s CPU"
+        f"audit on a {ROWS:,} x {COLUMNS} CSV, all but the valuation: {large[0]:.1f} s CPU"
         f" (wanted: 10); peak {(large[1] - tiny[1]) / matrix:.1f} x the matrix of"
         f" {matrix / 1e6:.0f} MB (wanted: below 4) beyond the {tiny[1] / 1e6:.0f} MB that Python"
         " and its libraries take for a tiny file"
@@ -102,13 +102,13 @@ def _measure(folder: Path, n_rows: int) -> tuple[float, float]:
         sys.executable,
         "-c",
         WITHOUT_VALUATION,
-        "detect",
+        "audit",
         "large.csv",
         "-t",
         "label",
         "-o",
         "s.csv",
-        "--force",
+        "--overwrite",
     ]
     used = []
     for _ in range(3):
@@ -181,7 +181,7 @@ def demo_cost(folder: Path) -> None:
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or ["help", "detect", "report", "demo"]
+    wanted = sys.argv[1:] or ["help", "audit", "report", "demo"]
     print(
         json.dumps(
             {"python": sys.version.split()[0], "cores": os.cpu_count(), "load": os.getloadavg()[0]}
@@ -191,7 +191,7 @@ def main() -> None:
         folder = Path(name)
         if "help" in wanted:
             help_cost()
-        for part, run in (("detect", detect_cost), ("report", report_cost), ("demo", demo_cost)):
+        for part, run in (("audit", audit_cost), ("report", report_cost), ("demo", demo_cost)):
             if part in wanted:
                 run(folder)
 

@@ -146,7 +146,7 @@ def test_the_example_gives_what_is_beside_it(tmp_path, monkeypatch):
     with pytest.raises(SystemExit) as left:
         main(
             [
-                "detect",
+                "audit",
                 str(ROOT / "examples" / "wines.csv"),
                 "-t",
                 "grape",

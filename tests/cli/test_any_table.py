@@ -26,7 +26,7 @@ from nearworth.tables.read import read
 
 
 def page(command, *arguments):
-    code, _, err = command("report", *arguments, "-o", "r.html", "--force")
+    code, _, err = command("report", *arguments, "-o", "r.html", "--overwrite")
     assert code == 0, err
     text = Path("r.html").read_text()
     assert "</html>" in text
@@ -149,7 +149,7 @@ def test_rows_without_a_label_keep_their_numbers(command, tmp_path, rng):
     columns["label"][0] = columns["label"][5] = "NA"
     columns["label"][40] = "1"  # wrong
     write_csv(tmp_path / "t.csv", columns)
-    code, out, err = command("detect", "t.csv", "-t", "label", "--fraction", "0.01", "--json")
+    code, out, err = command("audit", "t.csv", "-t", "label", "--fraction", "0.01", "--json")
     assert code == 0
     assert "2 rows without a label left out: 0, 5" in err
     assert [(row["row"], row["status"]) for row in json.loads(out)["rows"]] == [
@@ -180,7 +180,7 @@ def test_words_that_are_taken_for_missing_labels_are_named(command, tmp_path, rn
     assert (
         f"({n} read 'None', 1 read 'NA': no labels unless renamed or given --exact-labels)" in err
     )
-    code, _, err = command("detect", "t.csv", "-t", "label", "--exact-labels", "-o", "s.csv")
+    code, _, err = command("audit", "t.csv", "-t", "label", "--exact-labels", "-o", "s.csv")
     assert code == 0
     assert "1 row without a label left out: 0 (empty, or NA, ? and the like)" in err
 
@@ -220,7 +220,7 @@ def test_validation_is_read_as_training_was(command, tmp_path, rng):
 def test_an_id_stays_an_id_when_a_row_is_copied(command, tmp_path):
     rows = [f"{1000 + 7 * i},{i % 5},{'a' if i % 2 else 'b'}" for i in range(100)]
     (tmp_path / "t.csv").write_text("\n".join(["PassengerId,x,label", *rows, rows[4]]) + "\n")
-    code, _, err = command("detect", "t.csv", "-t", "label", "--dry-run")
+    code, _, err = command("audit", "t.csv", "-t", "label", "--dry-run")
     assert code == 0
     assert "PassengerId: left out: an id, different in almost every row" in err
 

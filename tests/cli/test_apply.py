@@ -38,7 +38,7 @@ def decide(content, **known):
 def applied(command, before, after):
     """Whether `before` becomes `after`, byte for byte."""
     Path("t.csv").write_bytes(before)
-    result = command("apply", "d.json", "t.csv", "-o", "c.csv", "--force", "-q")
+    result = command("apply", "d.json", "t.csv", "-o", "c.csv", "--overwrite", "-q")
     assert result == (0, "", "")
     assert Path("c.csv").read_bytes() == after
 

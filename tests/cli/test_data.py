@@ -137,7 +137,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("what", ["value", "detect", "report"])
+@pytest.mark.parametrize("what", ["value", "audit", "report"])
 def test_refused_in_one_line(command, tmp_path, name, what):
     content, message = REFUSED[name]
     (tmp_path / name).write_bytes(content)
@@ -179,11 +179,11 @@ def test_refused_only_if_strict(command, tmp_path, name):
         pq.write_table(pa.table({"a": [1.0, None, 2.0], "label": list("xyx")}), name)
     assert command("value", name, *target, "-o", "out.csv", "-q") == (0, "", "")
     refused = one_line(
-        command("value", name, *target, "-o", "out.csv", "--force", "-q", "--strict")[2]
+        command("value", name, *target, "-o", "out.csv", "--overwrite", "-q", "--strict")[2]
     )
     if name == "missing.csv":
         assert refused.endswith(
-            "Try: nearworth value missing.csv --target label -o out.csv --force -q"
+            "Try: nearworth value missing.csv --target label -o out.csv --overwrite -q"
         )
 
 
@@ -274,7 +274,7 @@ def test_many_columns_are_few_lines(command, tmp_path, rng):
 def test_dry_run_stops_before_work(command, tmp_path, rng):
     write_csv(tmp_path / "train.csv", flowers(rng)[0])
     code, out, err = command(
-        "detect", "train.csv", "-t", "species", "--id", "name", "--dry-run", "-o", "o.csv"
+        "audit", "train.csv", "-t", "species", "--id", "name", "--dry-run", "-o", "o.csv"
     )
     assert (code, out) == (0, "")
     assert "length: number, standardised" in err
@@ -284,7 +284,7 @@ def test_dry_run_stops_before_work(command, tmp_path, rng):
 
 def test_target_is_never_guessed(command, tmp_path):
     (tmp_path / "a.csv").write_text(GOOD)
-    code, _, err = command("detect", "a.csv")
+    code, _, err = command("audit", "a.csv")
     assert code == 2
     assert "--target" in one_line(err)
     assert "'label'" in err
@@ -294,16 +294,16 @@ def test_names_that_are_nearly_right(command, tmp_path, rng):
     names = [f"mean {i}" for i in range(30)]
     columns = {name: rng.normal(size=12) for name in names} | {"diagnosis": list("ab") * 6}
     write_csv(tmp_path / "a.csv", columns)
-    line = one_line(command("detect", "a.csv", "-t", "Diagnosis")[2])
+    line = one_line(command("audit", "a.csv", "-t", "Diagnosis")[2])
     assert "'mean 0'" in line
     assert "'mean 11' and 19 more. Did you mean 'diagnosis'?" in line
-    assert "Did you mean" not in one_line(command("detect", "a.csv", "-t", "price")[2])
+    assert "Did you mean" not in one_line(command("audit", "a.csv", "-t", "price")[2])
     for option in ("--features", "--ignore"):
-        line = one_line(command("detect", "a.csv", "-t", "diagnosis", option, "mean")[2])
+        line = one_line(command("audit", "a.csv", "-t", "diagnosis", option, "mean")[2])
         assert "Did you mean 'mean*'?" in line
-        assert line.endswith(f"Try: nearworth detect a.csv -t diagnosis {option} 'mean*'")
+        assert line.endswith(f"Try: nearworth audit a.csv -t diagnosis {option} 'mean*'")
     assert "Did you mean '*9*'?" in one_line(
-        command("detect", "a.csv", "-t", "diagnosis", "--features", "9")[2]
+        command("audit", "a.csv", "-t", "diagnosis", "--features", "9")[2]
     )
 
 
@@ -408,7 +408,7 @@ def test_validation_in_another_order_is_the_same(command, tmp_path, rng):
     write_csv(tmp_path / "val.csv", columns)
     write_csv(tmp_path / "turned.csv", dict(reversed(columns.items())))
     arguments = [
-        "detect",
+        "audit",
         "train.csv",
         "-t",
         "species",

@@ -28,7 +28,7 @@ def data(tmp_path):
 
 
 def suspects(command, path, *options):
-    code, out, err = command("detect", path, "-t", "species", "--json", *options)
+    code, out, err = command("audit", path, "-t", "species", "--json", *options)
     assert code == 0, err
     return json.loads(out), err
 
@@ -62,11 +62,11 @@ def test_what_was_judged_is_not_asked_again(command, data):
     found, err = suspects(command, "c.csv", *worst)
     assert listed(found) == {62}  # skipped is not judged; 4 is right now, 31 was kept
     assert found["n_judged"] == 1
-    assert "1 row judged before (listed with --ask-again)" in err
-    assert listed(suspects(command, "c.csv", *worst, "--ask-again")[0]) == {31, 62}
+    assert "1 row judged before (listed with --include-reviewed)" in err
+    assert listed(suspects(command, "c.csv", *worst, "--include-reviewed")[0]) == {31, 62}
     found, err = suspects(command, data)  # the data as they were
     assert listed(found) == {62}
-    assert "2 rows judged before (listed with --ask-again)" in err
+    assert "2 rows judged before (listed with --include-reviewed)" in err
 
 
 def test_the_page_does_not_ask_again_either(command, data):
@@ -160,10 +160,10 @@ def test_nothing_is_kept_unless_wanted(command, data):
 )
 def test_a_broken_file_is_one_line(command, data, content):
     Path(KEPT).write_text(content)
-    code, _, err = command("detect", data, "-t", "species", "-q")
+    code, _, err = command("audit", data, "-t", "species", "-q")
     assert code == 2
-    assert one_line(err).endswith("detect t.csv -t species -q --ask-again")
-    assert command("detect", data, "-t", "species", "-q", "--ask-again")[0] == 0
+    assert one_line(err).endswith("audit t.csv -t species -q --include-reviewed")
+    assert command("audit", data, "-t", "species", "-q", "--include-reviewed")[0] == 0
     label = read(data).table["species"][31].as_py()
     code, _, err = command("apply", decide({31: ("confirm", label)}), data, "-o", "c.csv")
     assert code == 0  # the data are written all the same
@@ -199,7 +199,7 @@ def test_a_decision_on_one_of_two_identical_rows_leaves_the_other(command, tmp_p
     for decided, other in ((90, 31), (31, 90)):
         Path(KEPT).unlink(missing_ok=True)
         made = decide({decided: ("relabel", right)})
-        assert command("apply", made, "t.csv", "-o", "c.csv", "--force", "-q")[0] == 0
+        assert command("apply", made, "t.csv", "-o", "c.csv", "--overwrite", "-q")[0] == 0
         found, err = suspects(command, "t.csv", *worst)  # the data as they were
         assert listed(found) & {31, 90} == {other}
         assert "1 row judged before" in err
@@ -287,7 +287,7 @@ def test_targets_without_a_number_get_a_typical_one(command, tmp_path, rng):
     assert row["suggested"] in y.tolist()
     assert row["quality"] is None
     assert row["why"] == "no label; its nearest rows suggest this one"
-    code, _, _ = command("detect", "t.csv", "-t", "species", "-q", "-o", "s.csv")
+    code, _, _ = command("audit", "t.csv", "-t", "species", "-q", "-o", "s.csv")
     assert code == 0
     assert "nan" not in Path("s.csv").read_text()
 

@@ -39,7 +39,7 @@ def test_demo_finds_most_of_the_wrong_labels(tmp_path):
     )
     assert "</html>" in (tmp_path / "nearworth-demo-report.html").read_text()
     again = installed(
-        *shlex.split(re.search(r"  nearworth (detect .*) -o suspects.csv", done.stdout).group(1))
+        *shlex.split(re.search(r"  nearworth (audit .*) -o suspects.csv", done.stdout).group(1))
     )
     assert again.returncode == 0
     listed = [int(line.split(",")[0]) for line in again.stdout.splitlines()[1:]]

@@ -31,7 +31,7 @@ def table(n_rows=60, columns=("seller", "label"), first=LONG, distinct=None):
 
 def test_owners_whose_names_differ_in_the_last_digit_are_paid_each(command):
     table(distinct=3)
-    given = ("--owner-column", "seller", "--budget", "900", "-o", "o.csv", "-q")
+    given = ("--owner", "seller", "--budget", "900", "-o", "o.csv", "-q")
     assert command("owners", "t.csv", "-t", "label", *given)[0] == 0
     with open("o.csv", newline="") as file:
         paid = {row["owner"]: float(row["payment"]) for row in csv.DictReader(file)}
@@ -43,7 +43,7 @@ def test_owners_whose_names_differ_in_the_last_digit_are_paid_each(command):
 def test_ids_are_written_and_recognised_with_all_digits(command):
     table(columns=("id", "label"))
     assert command(
-        "detect", "t.csv", "-t", "label", "--id", "id", "-o", "o.csv", "--count", "1", "-q"
+        "audit", "t.csv", "-t", "label", "--id", "id", "-o", "o.csv", "--count", "1", "-q"
     )[0] in (0, 2)
     made = {
         "row": 4,
@@ -82,7 +82,7 @@ def test_an_id_that_another_row_has_exactly_is_not_this_one(command):
 
 def test_a_record_that_is_no_object_is_named(command):
     Path("t.jsonl").write_text('null\n{"a": 1, "label": "x"}\n')
-    code, _, err = command("detect", "t.jsonl", "-t", "label", "-o", "o.csv")
+    code, _, err = command("audit", "t.jsonl", "-t", "label", "-o", "o.csv")
     assert code == 2
     assert one_line(err).startswith("nearworth: t.jsonl: record 1 (line 1) is null")
 
@@ -94,7 +94,7 @@ def test_a_packed_file_that_is_cut_is_named(command, cut):
     code, _, err = command("retrieval", "r.gz", "q", "-o", "o.csv")
     assert (code, one_line(err).startswith("nearworth: r.gz: is cut short or damaged")) == (2, True)
     Path("t.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1, "label": "x"}\n')[:-cut])
-    code, _, err = command("detect", "t.jsonl.gz", "-t", "label", "-o", "o.csv")
+    code, _, err = command("audit", "t.jsonl.gz", "-t", "label", "-o", "o.csv")
     assert code == 2
     assert "nearworth: t.jsonl.gz: is a packed JSON file that is cut short or damaged" in one_line(
         err
@@ -124,7 +124,7 @@ def test_as_many_lines_about_columns_as_are_shown(command, more):
     ]
     lines[3] = "," * (n_columns - 1) + ",a"
     Path("t.csv").write_text("\n".join(lines))
-    code, _, err = command("detect", "t.csv", "-t", "label", "-o", "o.csv", "--dry-run")
+    code, _, err = command("audit", "t.csv", "-t", "label", "-o", "o.csv", "--dry-run")
     assert code == 0
     told = [line for line in err.splitlines() if ": number" in line or "the target" in line]
     assert len(told) == MAX_LINES

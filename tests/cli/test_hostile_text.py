@@ -79,7 +79,7 @@ def test_every_command_prints_plain_lines(command, data):
 
 def test_suspects_are_cells_of_a_csv(command, data):
     out, _ = run(
-        command, "detect", FILE, "-t", "species", "--id", "name", "-o", "suspects.csv", "--json"
+        command, "audit", FILE, "-t", "species", "--id", "name", "-o", "suspects.csv", "--json"
     )
     assert_plain(out)
     with open("suspects.csv", newline="", encoding="utf-8") as file:
@@ -94,7 +94,7 @@ def test_suspects_are_cells_of_a_csv(command, data):
 
 
 def test_statements(command, data):
-    arguments = ("owners", FILE, "-t", "species", "--owner-column", "seller", "--budget", "100")
+    arguments = ("owners", FILE, "-t", "species", "--owner", "seller", "--budget", "100")
     _, err = run(command, *arguments, "-o", "owners.csv")
     assert (
         sum(line.startswith(SHOWN) for line in err.splitlines()) == 2
@@ -217,9 +217,7 @@ def test_letters_of_all_scripts_are_shown_as_they_are(command, rng, tmp_path):
         ["é", "日本", "👩‍👩‍👧 no\u00a0break"][i % 3] for i in range(60)
     ]  # ZWJ is part of emoji
     write_csv(tmp_path / "t.csv", columns)
-    code, _, err = command(
-        "owners", "t.csv", "-t", "garden", "--owner-column", "species", "-o", "o.csv"
-    )
+    code, _, err = command("owners", "t.csv", "-t", "garden", "--owner", "species", "-o", "o.csv")
     assert code == 0
     for name in columns["species"][:3]:
         assert name in err

@@ -13,8 +13,8 @@ import pytest
 
 import nearworth as nw
 from helpers.command_line import one_line
-from nearworth.cli import arguments, detect, options, value
-from nearworth.cli.detect import INDEX_ERROR, resolve_search
+from nearworth.cli import arguments, audit, options, value
+from nearworth.cli.audit import INDEX_ERROR, resolve_search
 from nearworth.engine.run import NearestLists
 
 AUTO = {"search": "auto", "max_error": None, "metric": "euclidean"}
@@ -23,7 +23,7 @@ AUTO = {"search": "auto", "max_error": None, "metric": "euclidean"}
 @pytest.fixture
 def few(monkeypatch):
     """As if 500 rows were many."""
-    monkeypatch.setattr(detect, "MANY_ROWS", 500)
+    monkeypatch.setattr(audit, "MANY_ROWS", 500)
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_an_index_only_where_it_pays():
         assert resolve_search(AUTO | asked, 100_000, "classification") == AUTO | asked
 
 
-def test_detect_finds_the_same_by_an_index(command, few, arrays):
-    code, out, err = command("detect", "t.npz", "--json")
+def test_audit_finds_the_same_by_an_index(command, few, arrays):
+    code, out, err = command("audit", "t.npz", "--json")
     assert code == 0
     assert "with 99% confidence" in err or "certain to within" in err
     summary = json.loads(out)
@@ -59,7 +59,7 @@ def test_detect_finds_the_same_by_an_index(command, few, arrays):
     exact = nw.audit_labels(*arrays, n_neighbors=10).suspects()
     assert len({row["row"] for row in summary["rows"]} ^ set(exact.tolist())) <= 2
     assert (
-        json.loads(command("detect", "t.npz", "--json", "--search", "exact")[1])["error_bound"] == 0
+        json.loads(command("audit", "t.npz", "--json", "--search", "exact")[1])["error_bound"] == 0
     )
 
 
@@ -74,20 +74,20 @@ def test_scan_finds_the_same_by_an_index(command, few, arrays):
 
 
 def test_without_faiss_it_says_what_to_install(command, few, arrays, monkeypatch):
-    for module in (arguments, detect, value):
+    for module in (arguments, audit, value):
         monkeypatch.setattr(module, "find_spec", lambda _name: None)
-    code, out, err = command("detect", "t.npz", "--json")
+    code, out, err = command("audit", "t.npz", "--json")
     assert code == 0
     assert "900 rows: an index is many times faster: pip install 'nearworth[faiss]'" in err
     assert json.loads(out)["error_bound"] == 0
-    assert "pip install 'nearworth[faiss]'" in command("plan", "t.npz", "--for", "detect")[1]
-    code, _, err = command("detect", "t.npz", "--search", "faiss", "--max-error", "0.1")
+    assert "pip install 'nearworth[faiss]'" in command("plan", "t.npz", "--for", "audit")[1]
+    code, _, err = command("audit", "t.npz", "--search", "faiss", "--max-error", "0.1")
     assert code == 2
     assert "pip install 'nearworth[faiss]'" in one_line(err)
 
 
 def test_plan_of_an_audit_has_every_method(command, arrays):
-    code, out, err = command("plan", "t.npz", "--for", "detect")
+    code, out, err = command("plan", "t.npz", "--for", "audit")
     assert code == 0, err
     lines = out.splitlines()
     assert lines[0].startswith("An audit of 900 rows of 6 numbers")
@@ -97,7 +97,7 @@ def test_plan_of_an_audit_has_every_method(command, arrays):
 
 def test_plan_of_amounts_has_one_method(command, tmp_path, rng):
     np.savez(tmp_path / "t.npz", X=rng.normal(size=(300, 2)), y=rng.normal(size=300))
-    code, out, _ = command("plan", "t.npz", "--for", "detect")
+    code, out, _ = command("plan", "t.npz", "--for", "audit")
     assert code == 0
     assert "index (faiss)" not in out
 
@@ -118,37 +118,37 @@ def stop(monkeypatch):
 
 
 def test_an_interrupted_audit_goes_on(command, arrays, stop):
-    line = ["detect", "t.npz", "-o", "s.csv", "--checkpoint", "run here"]
+    line = ["audit", "t.npz", "-o", "s.csv", "--checkpoint", "run here"]
     code, _, err = command(*line)
     assert code == 130
     last = err.splitlines()[-1]
     assert re.fullmatch(
         r"nearworth: interrupted after \d+ of 900 rows. This goes on from there: "
-        r"nearworth detect t.npz -o s.csv --checkpoint 'run here'",
+        r"nearworth audit t.npz -o s.csv --checkpoint 'run here'",
         last,
     )
     stop[0] = False
     code, _, err = command(*line)
     assert code == 0
     assert re.search(r"\d+ of 900 rows came from run here", err)
-    command("detect", "t.npz", "-o", "whole.csv", "-q")
+    command("audit", "t.npz", "-o", "whole.csv", "-q")
     assert Path("s.csv").read_bytes() == Path("whole.csv").read_bytes()
     assert (
         command("report", "t.npz", "-o", "r.html", "--checkpoint", "run here")[0] == 0
     )  # the same audit
     code, _, err = command(
-        "detect", "t.npz", "-k", "5", "-o", "t.csv", "--checkpoint", "run here", "-q"
+        "audit", "t.npz", "-k", "5", "-o", "t.csv", "--checkpoint", "run here", "-q"
     )
     assert code == 2
     assert "belongs to another run" in one_line(err)
 
 
 def test_an_interrupted_audit_by_an_index_goes_on(command, few, arrays, stop):
-    line = ["detect", "t.npz", "-o", "s.csv", "--checkpoint", "run"]
+    line = ["audit", "t.npz", "-o", "s.csv", "--checkpoint", "run"]
     assert command(*line)[0] == 130
     stop[0] = False
     assert command(*line)[0] == 0
-    command("detect", "t.npz", "-o", "whole.csv", "-q")
+    command("audit", "t.npz", "-o", "whole.csv", "-q")
     assert Path("s.csv").read_bytes() == Path("whole.csv").read_bytes()
 
 
@@ -165,7 +165,7 @@ def test_validation_rows_have_a_checkpoint_of_their_own(command, arrays, tmp_pat
     np.savez(tmp_path / "v.npz", X=X[500:], y=y[500:])
     for name in ("a.csv", "b.csv"):
         options_ = ["--validation", "v.npz", "--checkpoint", "run"]
-        assert command("detect", "t.npz", "-o", name, "-q", *options_)[0] == 0
+        assert command("audit", "t.npz", "-o", name, "-q", *options_)[0] == 0
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
     assert {path.name for path in Path("run").iterdir()} >= {"progress.part", "validation"}
 

@@ -29,7 +29,7 @@ def test_usage_is_one_line_too(command):
     for arguments in (
         ["value"],
         ["value", "a.csv", "--what"],
-        ["detect", "a.csv", "-k", "0"],
+        ["audit", "a.csv", "-k", "0"],
         ["valeu"],
     ):
         code, out, err = command(*arguments)
@@ -78,11 +78,11 @@ def test_help_loads_little_and_has_examples():
 def test_completion(tmp_path):
     env = environment() | {
         "_NEARWORTH_COMPLETE": "bash_complete",
-        "COMP_WORDS": "nearworth de",
+        "COMP_WORDS": "nearworth re",
         "COMP_CWORD": "1",
     }
     done = subprocess.run(START, capture_output=True, text=True, check=False, env=env)
-    assert {line.split(",")[1] for line in done.stdout.split()} == {"detect", "demo"}
+    assert {line.split(",")[1] for line in done.stdout.split()} == {"report", "retrieval", "review"}
 
 
 def test_every_command_on_data_takes_the_same_model():
@@ -108,10 +108,10 @@ def test_every_command_on_data_takes_the_same_model():
         "na_values",
         "exact_labels",
     }
-    for name in ("value", "detect", "report", "plan"):
+    for name in ("value", "audit", "report", "plan"):
         assert model | table <= {parameter.name for parameter in main.commands[name].params}, name
-    for name in ("value", "detect", "report"):
-        assert {"dry_run", "quiet", "force", "as_json"} <= {
+    for name in ("value", "audit", "report"):
+        assert {"dry_run", "quiet", "overwrite", "as_json"} <= {
             p.name for p in main.commands[name].params
         }, name
 
@@ -138,7 +138,7 @@ def test_version_and_help():
 def test_interrupted(tmp_path, rng):
     np.savez(tmp_path / "a.npz", X=rng.normal(size=(60_000, 64)), y=np.arange(60_000) % 3)
     running = subprocess.Popen(
-        [*START, "detect", "a.npz", "-o", "v.csv"],
+        [*START, "audit", "a.npz", "-o", "v.csv"],
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
@@ -204,3 +204,64 @@ def test_a_cluster_that_fails_is_one_line(command, tmp_path, rng, monkeypatch):
     assert "ValueError: invalid literal" in err
     assert "internal error" not in err
     assert "AttributeError" not in err
+
+
+def help_of(*arguments):
+    done = subprocess.run(
+        [*START, *arguments, "--help"], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_help_lists_commands_by_task():
+    text = help_of()
+    tasks = re.findall(r"^(\w[\w ]+):\n((?:  .*\n)+)", text, flags=re.M)
+    named = {task: re.findall(r"^  (\w+) ", lines, flags=re.M) for task, lines in tasks}
+    options = named.pop("Options")
+    assert options == []
+    assert named == {
+        "Clean labels": ["audit", "report", "review", "scan", "check", "apply"],
+        "Value data": ["value", "retrieval"],
+        "Pay contributors": ["owners"],
+        "More": ["demo", "plan"],
+    }
+    shown = [name for names in named.values() for name in names]
+    hidden = {name for name, command in main.commands.items() if command.hidden}
+    assert {*shown} | hidden == {*main.commands}
+    assert hidden == {"merge", "bench"}
+    # No summary is cut or wrapped.
+    assert all(f"  {main.commands[name].short_help}\n" in text for name in shown)
+    assert all(len(main.commands[name].short_help) < 45 for name in shown)
+
+
+def test_help_of_a_command_lists_options_in_sections():
+    text = help_of("report")
+    titles = ["Input:", "Suspects (default: ", "Output:", "Advanced:"]
+    places = [text.index(f"\n{title}") for title in titles]
+    assert places == sorted(places)
+    assert text.index("--target") < places[1] < text.index("--fraction SHARE") < places[2]
+    assert places[2] < text.index("\n  --overwrite ") < places[3] < text.index("\n  -k N ")
+
+
+def test_help_shows_every_option_once():
+    """With its text, which no option lacks."""
+    for name, command in main.commands.items():
+        if name == "bench":
+            continue
+        with command.make_context(name, [], resilient_parsing=True) as context:
+            formatter = context.make_formatter()
+            command.format_options(context, formatter)
+            text = formatter.getvalue()
+        options = [each for each in command.params if each.param_type_name == "option"]
+        assert all(option.help for option in options), name
+        for option in options:
+            shown = re.findall(rf"^  (?:-\w, )?{option.opts[-1]}\b", text, flags=re.M)
+            by_short_name = re.findall(rf"^  {option.opts[0]}\b", text, flags=re.M)
+            assert len(shown or by_short_name) == 1, (name, option.opts)
+        assert len(re.findall(r"--help\b", text)) == 1
+
+
+def test_numbers_out_of_range_are_refused_with_the_range(command):
+    code, _, err = command("audit", "a.csv", "-t", "label", "--fraction", "2")
+    assert code == 2
+    assert "0<=x<=1" in one_line(err)

@@ -42,9 +42,9 @@ def test_formats_and_json(command, tmp_path, rng):
         == 0
     )
     assert len(json.loads(Path("v.json").read_text())) == 90
-    code, out, _ = command("detect", "train.csv", "-t", "species", "--ignore", "n*", "--json", "-q")
+    code, out, _ = command("audit", "train.csv", "-t", "species", "--ignore", "n*", "--json", "-q")
     summary = json.loads(out)
-    assert (code, summary["command"], summary["n_train"]) == (0, "detect", 90)
+    assert (code, summary["command"], summary["n_train"]) == (0, "audit", 90)
     assert len(summary["rows"]) == summary["n_suspects"]
     code, out, _ = command(
         "value", "train.csv", "-t", "species", "--ignore", "n*", "--json", "-q", "-o", "w.csv"
@@ -58,9 +58,9 @@ def test_existing_files_stay_unless_forced(command, tmp_path, rng):
     arguments = ["value", "train.csv", "-t", "species", "--id", "name", "-o", "out.csv", "-q"]
     code, _, err = command(*arguments)
     assert code == 2
-    assert "--force" in one_line(err)
+    assert "--overwrite" in one_line(err)
     assert Path("out.csv").read_text() == "precious"
-    assert command(*arguments, "--force")[0] == 0
+    assert command(*arguments, "--overwrite")[0] == 0
     assert Path("out.csv").read_text() != "precious"
 
 
@@ -83,7 +83,7 @@ def names_of(file):
     ]
 
 
-@pytest.mark.parametrize("what", ["value", "detect", "report"])
+@pytest.mark.parametrize("what", ["value", "audit", "report"])
 @pytest.mark.parametrize("role", ["train", "validation"])
 def test_an_output_that_is_an_input_is_never_replaced(command, tmp_path, rng, what, role):
     write_csv("train.csv", flowers(rng)[0])
@@ -105,7 +105,7 @@ def test_an_output_that_is_an_input_is_never_replaced(command, tmp_path, rng, wh
         "--validation",
         "validation.csv",
         "-q",
-        "--force",
+        "--overwrite",
     ]
     for name in names:
         code, out, err = command(*arguments, "-o", name)
@@ -122,7 +122,16 @@ def test_an_output_that_only_looks_like_an_input_is_replaced(command, tmp_path, 
         shutil.copy("train.csv", name)
         assert (
             command(
-                "value", "train.csv", "-t", "species", "--id", "name", "-q", "--force", "-o", name
+                "value",
+                "train.csv",
+                "-t",
+                "species",
+                "--id",
+                "name",
+                "-q",
+                "--overwrite",
+                "-o",
+                name,
             )[0]
             == 0
         )
@@ -135,12 +144,12 @@ def test_apply_never_replaces_its_decisions(command, tmp_path):
     decisions.write_text("row,target,given,decision,label\n0,label,x,relabel,y\n")
     before = decisions.read_bytes()
     for name in names_of(decisions):
-        code, _, err = command("apply", "d.csv", "t.csv", "-o", name, "--force")
+        code, _, err = command("apply", "d.csv", "t.csv", "-o", name, "--overwrite")
         assert code == 2
         assert "read from" in one_line(err)
         assert decisions.read_bytes() == before
     assert (
-        command("apply", "d.csv", "t.csv", "-o", "t.csv", "--force", "-q")[0] == 0
+        command("apply", "d.csv", "t.csv", "-o", "t.csv", "--overwrite", "-q")[0] == 0
     )  # corrected in place, if forced
     assert Path("t.csv").read_text() == "a,label\n1,y\n2,y\n"
 
@@ -236,7 +245,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(command, small_disk, tmp_pat
     write_csv(tmp_path / "wide.csv", flowers(rng, n=2400)[0] | large)
     for arguments in (
         ["value", *data, "-o", "disk/v.csv"],
-        ["detect", *data, "--fraction", "1", "-o", "disk/s.json"],
+        ["audit", *data, "--fraction", "1", "-o", "disk/s.json"],
         ["report", *data, "-o", "disk/r.html"],
         ["apply", "d.json", "wide.csv", "-o", "disk/c.csv"],
     ):
@@ -268,7 +277,7 @@ def test_formulas_stay_inert_in_ids_and_labels(command, tmp_path, rng):
     columns["species"] = [{"iris": "@iris"}.get(s, s) for s in columns["species"]]
     write_csv(tmp_path / "train.csv", columns)
     code, out, _ = command(
-        "detect", "train.csv", "-t", "species", "--id", "name", "--fraction", "0.5", "-q"
+        "audit", "train.csv", "-t", "species", "--id", "name", "--fraction", "0.5", "-q"
     )
     assert code == 0
     cells = [cell for row in csv.reader(out.splitlines()) for cell in row]
@@ -305,7 +314,7 @@ def runs(cell):
 
 
 @pytest.mark.parametrize("kind", ["string", "large", "dictionary"])
-@pytest.mark.parametrize("what", ["value", "detect"])
+@pytest.mark.parametrize("what", ["value", "audit"])
 def test_cells_stay_inert_and_come_back(command, tmp_path, what, kind):
     cells = pa.array(HOSTILE + HARMLESS)
     cells = {
@@ -318,7 +327,7 @@ def test_cells_stay_inert_and_come_back(command, tmp_path, what, kind):
     pq.write_table(
         pa.table({"=name": cells, "a": np.arange(n) * 1.0, "label": labels}), "t.parquet"
     )
-    chosen = ["--fraction", "1"] if what == "detect" else []
+    chosen = ["--fraction", "1"] if what == "audit" else []
     for suffix, delimiter in ((".csv", ","), (".tsv", "\t")):
         output = f"out{suffix}"
         assert (

@@ -31,7 +31,7 @@ def test_owners_gives_what_the_api_gives(command, tmp_path, rng):
         "train.csv",
         "-t",
         "species",
-        "--owner-column",
+        "--owner",
         "seller",
         "--validation",
         "trusted.csv",
@@ -57,7 +57,7 @@ def test_owners_gives_what_the_api_gives(command, tmp_path, rng):
 
 def test_the_page_holds_statements_and_no_markup_of_the_data(command, tmp_path, rng):
     make(tmp_path, rng)
-    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller")
+    arguments = ("owners", "train.csv", "-t", "species", "--owner", "seller")
     given = ["--validation", "trusted.csv", "--budget", "100.01", "--analyst", "-o", "page.html"]
     code, _, err = command(*arguments, *given)
     assert code == 0, err
@@ -78,7 +78,7 @@ def test_json_on_stdout(command, tmp_path, rng):
         "train.csv",
         "-t",
         "species",
-        "--owner-column",
+        "--owner",
         "seller",
         "--budget",
         "1",
@@ -93,10 +93,10 @@ def test_json_on_stdout(command, tmp_path, rng):
 def test_what_is_refused(command, tmp_path, rng):
     make(tmp_path, rng)
     arguments = ("owners", "train.csv", "-t", "species")
-    code, _, err = command(*arguments, "--owner-column", "saler")
+    code, _, err = command(*arguments, "--owner", "saler")
     assert code == 2
     assert "no column 'saler'; it has" in one_line(err)
-    code, _, err = command(*arguments, "--owner-column", "seller", "--budget", "lots", "--quiet")
+    code, _, err = command(*arguments, "--owner", "seller", "--budget", "lots", "--quiet")
     assert code == 2
     assert "budget must be an amount" in one_line(err)
 
@@ -104,9 +104,7 @@ def test_what_is_refused(command, tmp_path, rng):
 def test_owners_as_json_are_read_back(command, tmp_path, rng):
     make(tmp_path, rng)
     assert (
-        command(
-            "owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "may.json"
-        )[0]
+        command("owners", "train.csv", "-t", "species", "--owner", "seller", "-o", "may.json")[0]
         == 0
     )
     assert len(nw.OwnerValues.from_json((tmp_path / "may.json").read_text())) == 3
@@ -117,10 +115,10 @@ def test_rows_without_an_owner_are_refused(command, tmp_path, rng):
     columns["seller"][3] = columns["seller"][7] = ""
     write_csv(tmp_path / "train.csv", columns)
     code, _, err = command(
-        "owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "o.html"
+        "owners", "train.csv", "-t", "species", "--owner", "seller", "-o", "o.html"
     )
     assert code == 2
-    assert "--owner-column seller names no owner in rows 3, 7." in err
+    assert "--owner seller names no owner in rows 3, 7." in err
     assert not (tmp_path / "o.html").exists()
 
 
@@ -131,7 +129,7 @@ def test_the_page_of_statements_is_named_and_readable(command, tmp_path, rng):
         "train.csv",
         "-t",
         "species",
-        "--owner-column",
+        "--owner",
         "seller",
         "--budget",
         "100",
@@ -153,7 +151,7 @@ def test_owners_may_be_numbers_and_none_is_zero(command, tmp_path, rng):
         "train.csv",
         "-t",
         "species",
-        "--owner-column",
+        "--owner",
         "seller",
         "--validation",
         "trusted.csv",
@@ -174,7 +172,7 @@ def test_payments_are_in_json_files_too(command, tmp_path, rng):
         "train.csv",
         "-t",
         "species",
-        "--owner-column",
+        "--owner",
         "seller",
         "--validation",
         "trusted.csv",
@@ -187,7 +185,7 @@ def test_payments_are_in_json_files_too(command, tmp_path, rng):
 
 def test_a_wrong_budget_is_refused_before_anything_is_read(command):
     code, _, err = command(
-        "owners", "none.csv", "-t", "species", "--owner-column", "seller", "--budget", "10,000"
+        "owners", "none.csv", "-t", "species", "--owner", "seller", "--budget", "10,000"
     )
     assert code == 2
     assert "such as 10000 or 99.95; got '10,000'" in one_line(err)
@@ -200,7 +198,7 @@ def test_owners_that_print_alike_are_refused_with_their_file_and_column(command,
     ]
     write_csv(tmp_path / "train.csv", columns)
     code, out, err = command(
-        "owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "o.json"
+        "owners", "train.csv", "-t", "species", "--owner", "seller", "-o", "o.json"
     )
     assert (code, out) == (2, "")
     message = err.splitlines()[-1]
@@ -217,7 +215,7 @@ def test_nothing_is_printed_on_stdout_unasked(command, tmp_path, rng, name):
         "train.csv",
         "-t",
         "species",
-        "--owner-column",
+        "--owner",
         "seller",
         "--budget",
         "5",
@@ -226,6 +224,6 @@ def test_nothing_is_printed_on_stdout_unasked(command, tmp_path, rng, name):
     )
     code, out, _ = command(*arguments)
     assert (code, out) == (0, "")
-    code, out, _ = command(*arguments, "--force", "--json")
+    code, out, _ = command(*arguments, "--overwrite", "--json")
     assert code == 0
     assert json.loads(out)["output"] == name

@@ -1,4 +1,4 @@
-"""nearworth review, and --review of detect and report."""
+"""nearworth review, and --review of audit and report."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_counts_and_lists_rest_on_the_answers(command, page):
     found = sum(row in WRONG for row in rows)
     assert len(set(rows)) == 40
     code, out, _ = command(
-        "detect", *DATA, "--review", "decisions.csv", "--max-fdr", "0.1", "--json"
+        "audit", *DATA, "--review", "decisions.csv", "--max-fdr", "0.1", "--json"
     )
     summary = json.loads(out)
     assert code == 0
@@ -60,13 +60,13 @@ def test_counts_and_lists_rest_on_the_answers(command, page):
     assert found <= summary["n_errors"]["lower"] <= 3 <= summary["n_errors"]["upper"]
     assert (summary["n_reviewed"], summary["precision"]["estimate"]) == (40, 1.0)
     assert 0.0 <= summary["precision"]["lower"] <= 1.0 == summary["precision"]["upper"]
-    unreviewed = json.loads(command("detect", *DATA, "--json")[1])
+    unreviewed = json.loads(command("audit", *DATA, "--json")[1])
     assert (unreviewed["n_reviewed"], unreviewed["precision"]) == (0, None)
     assert {row for row in rows if row in WRONG} <= {record["row"] for record in summary["rows"]}
     assert not {row for row in rows if row not in WRONG} & {
         record["row"] for record in summary["rows"]
     }
-    _, _, err = command("detect", *DATA[:-1], "--review", "decisions.csv", "-o", "s.csv")
+    _, _, err = command("audit", *DATA[:-1], "--review", "decisions.csv", "-o", "s.csv")
     assert "95% interval, by review). Of the suspects, 100% are wrong (" in err
     assert command("report", *DATA, "--review", "decisions.csv", "-o", "report.html")[0] == 0
     assert embedded(Path("report.html").read_text())["reviewed"] is True
@@ -81,10 +81,10 @@ def test_a_second_review_asks_for_other_rows(command, page):
     assert embedded(Path("more.html").read_text())["blind"]
     assert not (set(first) - {0, 1, 2}) & set(second)
     _, out, _ = command(
-        "detect", *DATA, "--review", "decisions.csv", "--review", "more.csv", "--json"
+        "audit", *DATA, "--review", "decisions.csv", "--review", "more.csv", "--json"
     )
     assert json.loads(out)["n_errors"]["basis"] == "review"
-    code, _, err = command("detect", *DATA, "--review", "more.csv")
+    code, _, err = command("audit", *DATA, "--review", "more.csv")
     assert code == 2
     assert "is not among the 10 rows of this review" in one_line(err)
 
@@ -97,7 +97,7 @@ def test_single_answers_on_rows_not_drawn_here_are_left_out(command, page):
     other = next(row for row in range(len(flower)) if row not in rows)
     answers[-1] |= {"row": str(other), "given": flower[other]["species"], "decision": "right"}
     write_csv("decisions.csv", {name: [answer[name] for answer in answers] for name in answers[0]})
-    code, out, err = command("detect", *DATA[:-1], "--review", "decisions.csv", "--json")
+    code, out, err = command("audit", *DATA[:-1], "--review", "decisions.csv", "--json")
     assert code == 0
     assert "decisions.csv: 1 answer left out, on rows that are not drawn here." in err
     assert json.loads(out)["n_reviewed"] == 39
@@ -116,14 +116,14 @@ def test_single_answers_on_rows_not_drawn_here_are_left_out(command, page):
 )
 def test_decisions_of_another_review_are_refused(command, page, changed, problem):
     judge(page, **changed)
-    code, _, err = command("detect", *DATA, "--review", "decisions.csv")
+    code, _, err = command("audit", *DATA, "--review", "decisions.csv")
     assert code == 2
     assert problem in one_line(err)
 
 
 def test_other_files_are_refused(command, page):
     Path("other.csv").write_text("row,decision\n1,wrong\n")
-    code, _, err = command("detect", *DATA, "--review", "other.csv")
+    code, _, err = command("audit", *DATA, "--review", "other.csv")
     assert code == 2
     assert "has no column 'given'" in one_line(err)
     code, _, err = command("review", *DATA, "-n", "91", "-o", "all.html")
@@ -138,7 +138,7 @@ def test_what_a_report_exports_is_no_review(command, page):
     Path("d.csv").write_text(
         "row,target,given,decision,label,of_rows,found_as\n4,species,iris,relabel,rose,90,sample\n"
     )
-    code, _, err = command("detect", *DATA, "--review", "d.csv")
+    code, _, err = command("audit", *DATA, "--review", "d.csv")
     assert code == 2
     assert "is of a report, whose rows were not drawn for a review" in one_line(err)
     assert "nearworth review" in err
@@ -170,19 +170,19 @@ def test_a_report_asks_for_the_labels_that_are_not_known(command, page):
     for row in rows:
         row["label"] = other(row["given"]) if int(row["row"]) == found[0] else ""
     write_csv("decisions.csv", {name: [row[name] for row in rows] for name in rows[0]})
-    report = ["report", *DATA[:-1], "--review", "decisions.csv", "--force", "-o", "report.html"]
+    report = ["report", *DATA[:-1], "--review", "decisions.csv", "--overwrite", "-o", "report.html"]
     code, _, err = command(*report)
     content = embedded(Path("report.html").read_text())
     assert code == 0
-    assert "1 row judged before (listed with --ask-again)" in err
+    assert "1 row judged before (listed with --include-reviewed)" in err
     assert (content["nJudged"], found[0] in content["row"]) == (1, False)
     assert sorted(content["wasWrong"]) == found[1:]
-    command(*report, "--ask-again")
+    command(*report, "--include-reviewed")
     assert sorted(embedded(Path("report.html").read_text())["wasWrong"]) == found
-    _, out, _ = command("detect", *DATA, "--review", "decisions.csv", "--json")
+    _, out, _ = command("audit", *DATA, "--review", "decisions.csv", "--json")
     assert set(found) <= {
         record["row"] for record in json.loads(out)["rows"]
-    }  # detect lists them as before
+    }  # audit lists them as before
 
     code, _, err = command("apply", "decisions.csv", "train.csv", "-o", "clean.csv")
     assert code == 0

@@ -90,7 +90,7 @@ def test_rows_of_a_group_do_not_judge_each_other(tmp_path, rng):
 
     def worst(*options):
         run = installed(
-            "detect",
+            "audit",
             "train.csv",
             "-t",
             "label",
@@ -123,19 +123,19 @@ def test_columns_of_groups_as_files_have_them(command, tmp_path, rng):
     columns["patient"] = [None if i in (3, 4, 5) else f"p{i % 30}" for i in range(90)]
     columns["day"] = [f"2024-01-{1 + i % 30:02}" for i in range(90)]
     write_csv(tmp_path / "t.csv", columns)
-    detect = ["detect", "t.csv", "-t", "species", "--id", "name", "-o", "-"]
-    code, out, err = command(*detect, "--groups", "patient")
+    audit = ["audit", "t.csv", "-t", "species", "--id", "name", "-o", "-"]
+    code, out, err = command(*audit, "--groups", "patient")
     assert code == 0
     assert "3 rows without 'patient': a group of its own each" in err
     assert "patient: names the groups" in err
     assert "--ignore" not in err
     assert out.splitlines()[1].startswith("4,")
     code, out, err = command(
-        *detect, "--groups", "day", "--ignore", "patient", "--fraction", "0.012"
+        *audit, "--groups", "day", "--ignore", "patient", "--fraction", "0.012"
     )
     assert (code, out.splitlines()[1][:2]) == (0, "4,")
     assert "without 'day'" not in err
-    code, _, err = command(*detect, "--groups", "species", "-q")
+    code, _, err = command(*audit, "--groups", "species", "-q")
     assert code == 2
     assert "--groups 'species' is the target" in one_line(err)
     data = load_groups("t.csv", "patient")

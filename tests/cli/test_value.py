@@ -141,8 +141,8 @@ def test_merge_writes_what_one_run_would_have_given(parts, tmp_path):
         np.testing.assert_array_equal(frame["standard_error"], expected.standard_errors)
     assert merge(*files, "-o", tmp_path / "values.npz").exit_code == 0
     assert_same_valuation(nw.Valuation.load(tmp_path / "values.npz"), expected)
-    assert "--force" in merge(*files, "-o", tmp_path / "values.npz").output
-    assert merge(*files, "-o", tmp_path / "values.npz", "--force").exit_code == 0
+    assert "--overwrite" in merge(*files, "-o", tmp_path / "values.npz").output
+    assert merge(*files, "-o", tmp_path / "values.npz", "--overwrite").exit_code == 0
 
 
 def test_merge_refuses_what_is_no_whole(parts, tmp_path):

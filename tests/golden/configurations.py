@@ -1140,10 +1140,10 @@ def _(folder: Path) -> Arrays:
     train = str(folder / "train.csv")
     species = ["-t", "species", "--ignore", "height", "--id", "name", "-q"]
     height = ["-t", "height", "--ignore", "species", "--id", "name", "-q"]
-    run_command(folder, "detect", train, *species, "--fraction", "0.1", "-o", str(folder / "a.csv"))
+    run_command(folder, "audit", train, *species, "--fraction", "0.1", "-o", str(folder / "a.csv"))
     run_command(
         folder,
-        "detect",
+        "audit",
         train,
         *species,
         "--ignore",
@@ -1155,7 +1155,7 @@ def _(folder: Path) -> Arrays:
     )
     run_command(
         folder,
-        "detect",
+        "audit",
         train,
         *height,
         "--task",

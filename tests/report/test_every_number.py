@@ -955,7 +955,7 @@ def test_a_review_of_rows_with_a_label(command, visit, tmp_path, rng):
         zip(drawn.tolist(), results.given[drawn], strict=True)
     )
     code, _, err = command(
-        "detect",
+        "audit",
         "birds.csv",
         "-t",
         "size",
@@ -993,12 +993,12 @@ def test_one_class(visit, tmp_path, rng):
 
 def test_the_list_without_scripts_and_the_table_name_rows_of_the_file(command, tmp_path, rng):
     """Identical rows with another label are named by their rows of the file, in the page and in
-    what detect writes.
+    what audit writes.
     """
     table = make_table(rng, missing=18, copies=8)
     table.frame.to_csv(tmp_path / "birds.csv", index=False)
     assert command("report", "birds.csv", "-t", "size", "-o", "birds.html")[0] == 0
-    assert command("detect", "birds.csv", "-t", "size", "-o", "suspects.csv")[0] == 0
+    assert command("audit", "birds.csv", "-t", "size", "-o", "suspects.csv")[0] == 0
     page = embedded((tmp_path / "birds.html").read_text())
     reasons = dict(zip(page["row"], page["why"], strict=True))
     with open(tmp_path / "suspects.csv", newline="") as file:
@@ -1030,7 +1030,7 @@ def test_names_of_rows_and_rows_decided_before(command, visit, tmp_path, rng):
     names = [f"bird-{7 * row}" for row in range(len(table.frame))]
     table.frame.insert(0, "name", names)
     table.frame.to_csv(tmp_path / "birds.csv", index=False)
-    asked = ["report", "birds.csv", "-t", "size", "--id", "name", "-o", "birds.html", "--force"]
+    asked = ["report", "birds.csv", "-t", "size", "--id", "name", "-o", "birds.html", "--overwrite"]
     code, _, err = command(*asked)
     assert code == 0, err
     n_missing = len(table.missing)

@@ -669,7 +669,7 @@ def apply_decisions(decisions, train, output):
         train=str(train),
         target=None,
         keep=False,
-        write=OutputOptions(output=str(output), force=False),
+        write=OutputOptions(output=str(output), overwrite=False),
     )
     apply(options)
 

@@ -72,10 +72,10 @@ def test_lists_have_no_form_in_csv(tmp_path):
 def test_outputs_are_refused_beforehand(tmp_path):
     existing = tmp_path / "there.csv"
     existing.write_text("precious")
-    with pytest.raises(InputError, match="--force"):
-        check_output(str(existing), force=False)
-    check_output(str(existing), force=True)
+    with pytest.raises(InputError, match="--overwrite"):
+        check_output(str(existing), overwrite=False)
+    check_output(str(existing), overwrite=True)
     with pytest.raises(InputError, match=r"use \.csv"):
-        check_output(str(tmp_path / "x.xls"), force=False)
+        check_output(str(tmp_path / "x.xls"), overwrite=False)
     with pytest.raises(InputError, match="no folder"):
-        check_output(str(tmp_path / "no" / "x.csv"), force=False)
+        check_output(str(tmp_path / "no" / "x.csv"), overwrite=False)

@@ -6,7 +6,7 @@
         options.py     options that several commands share, progress, messages unless --quiet
       arguments.py     the options of each command as typed objects, made when a command runs
       value.py         value (here or on a Dask cluster), owners, retrieval, plan, merge
-      detect.py        detect, report, review, scan, and demo, which is detect, report and value on
+      audit.py         audit, report, review, scan, and demo, which is audit, report and value on
                        the digits
       check.py         check, the gate
       decisions.py     apply; decisions as exported, answers of reviews, and what is kept so as not
@@ -53,7 +53,7 @@ INPUT_ERRORS = (
 )
 
 
-class CommandLine(click.Group):
+class CommandLine(options.CommandsByTask):
     """A group of commands that shows no traceback: one line on standard error and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
@@ -97,7 +97,9 @@ def _print_versions(context: click.Context, _parameter: Any, wanted: bool) -> No
 @click.group(
     cls=CommandLine,
     commands=commands.ALL,
+    by_task=commands.BY_TASK,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    epilog="'nearworth COMMAND --help' shows the options of a command.",
 )
 @click.option(
     "--version",
@@ -105,17 +107,18 @@ def _print_versions(context: click.Context, _parameter: Any, wanted: bool) -> No
     is_eager=True,
     expose_value=False,
     callback=_print_versions,
-    help="Show the versions that a bug report should name, and exit.",
+    help="Show versions, for bug reports.",
 )
 def main() -> None:
-    """What each training row is worth to a nearest-neighbour model, and which labels are wrong.
+    """Find label errors, value training rows, and pay data contributors.
+
+    Rows are compared with their nearest neighbors. No data leave this machine, except with
+    --cluster.
 
     \b
-    nearworth demo                                            see it work
-    nearworth detect train.csv --target label -o suspects.csv   which labels are wrong
-    nearworth report train.csv --target label -o report.html    look at them and decide
-    nearworth apply decisions.csv train.csv -o cleaned.csv      correct them
-    nearworth value train.csv --target label -o values.csv      what every row is worth
+    Start here:
+      nearworth report train.csv -t label --open    review the doubtful labels
+      nearworth demo                                try it on sample data
     """  # noqa: D301
 
 

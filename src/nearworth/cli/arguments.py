@@ -76,7 +76,7 @@ class AuditOptions:
     """What every command needs that audits labels."""
 
     data: DataOptions
-    models: Literal["auto"] | None
+    with_models: bool
     groups: str | None
     checkpoint: str | None
     review: tuple[str, ...]
@@ -94,7 +94,7 @@ class SelectionOptions:
     rule: str | None
     fraction: float | None
     max_fdr: float | None
-    ask_again: bool
+    include_reviewed: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class ImageOptions:
 
     image_shape: str | None
     image_column: str | None
-    images_below: str | None
+    image_root: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ class OutputOptions:
     """Where results go, and whether a file there is replaced."""
 
     output: str
-    force: bool
+    overwrite: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class ValueOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectOptions:
+class SuspectTableOptions:
     audit: AuditOptions
     selection: SelectionOptions
     write: OutputOptions
@@ -178,7 +178,7 @@ class CheckOptions:
 @dataclass(frozen=True, kw_only=True)
 class OwnersOptions:
     data: DataOptions
-    owner_column: str
+    owner: str
     budget: str | None
     negative: str
     analyst: bool
@@ -209,7 +209,7 @@ class ApplyOptions:
 class PlanOptions:
     table: TableOptions
     model: ModelOptions
-    purpose: Literal["value", "detect"]
+    purpose: Literal["value", "audit"]
 
 
 @dataclass(frozen=True, kw_only=True)

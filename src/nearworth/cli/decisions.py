@@ -2,7 +2,7 @@
 
 Kept decisions are in KEPT, a JSON file in the folder of the data, a line for each, in the order of
 their keys. A key is a hash of the cells of a row but for the target, so rows may be sorted and
-saved in other formats. `detect` and `report` leave out the rows that are known there. Of identical
+saved in other formats. `audit` and `report` leave out the rows that are known there. Of identical
 rows they leave out as many as were decided on. Answers of a review go to the audit. Those with a
 label can be applied.
 """
@@ -166,7 +166,7 @@ def apply(options: ApplyOptions) -> None:
     output = options.write.output
     train_suffix = suffix_of(Path(options.train))
     formats = (".npz",) if train_suffix == ".npz" else FORMATS
-    check_output(output, options.write.force, formats, (options.decisions,))
+    check_output(output, options.write.overwrite, formats, (options.decisions,))
 
     exported, exported_target = read_decisions(options.decisions, (*DECISIONS, "right", "wrong"))
     decisions = {row: _as_decision(decision) for row, decision in exported.items()}
@@ -568,8 +568,8 @@ class KeptDecisions:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(
                 f"{self.path}: is no file of kept decisions ({error}). Delete or repair it, or use"
-                " --ask-again.",
-                add=("--ask-again",),
+                " --include-reviewed.",
+                add=("--include-reviewed",),
             ) from error
 
     def _enter(self, row: str, target: str, given: str, *made: str) -> None:

@@ -47,7 +47,7 @@ NAMED_QUERIES = 5
 
 def value(options: ValueOptions) -> None:
     output = options.write.output
-    check_output(output, options.write.force, inputs=options.data.table.files)
+    check_output(output, options.write.overwrite, inputs=options.data.table.files)
     dataset = prepare(options.data)
     estimator = nw.KNNShapley(
         **options.data.model.keywords(),
@@ -130,7 +130,7 @@ def owners(options: OwnersOptions) -> None:
         in_cents(options.budget)
     output = options.write.output
     table = options.data.table
-    check_output(output, options.write.force, (*FORMATS, ".html"), inputs=table.files)
+    check_output(output, options.write.overwrite, (*FORMATS, ".html"), inputs=table.files)
     dataset = prepare(options.data)
     estimator = nw.KNNShapley(
         **options.data.model.keywords(), task=dataset.task, standard_errors=True, random_state=0
@@ -163,12 +163,12 @@ def _owner_of_row(dataset: Dataset, options: OwnersOptions) -> list[Any]:
     ]
     if nameless:
         raise InputError(
-            f"{train}: --owner-column {options.owner_column} names no owner in rows"
+            f"{train}: --owner {options.owner} names no owner in rows"
             f" {listed(nameless)}. Name one, or leave these rows out of the file."
         )
     refuse_alike(
         dict.fromkeys(owner_of_row),
-        f"{one_line(train)}: the owner column {options.owner_column!r}",
+        f"{one_line(train)}: the owner column {options.owner!r}",
     )
     return owner_of_row
 
@@ -212,7 +212,7 @@ def _owner_table(values: nw.OwnerValues, payments: dict[Any, Any], *, has_analys
 
 def retrieval(options: RetrievalOptions) -> None:
     output = options.write.output
-    check_output(output, options.write.force, inputs=(options.run, options.qrels))
+    check_output(output, options.write.overwrite, inputs=(options.run, options.qrels))
     values = nw.value_retrieval(options.run, options.qrels, options.n_neighbors, options.semivalue)
     print_message(str(values))
     harmful = values.harmful(HARMFUL_DOCUMENTS)
@@ -233,7 +233,7 @@ def plan(options: PlanOptions) -> None:
     # The rows of the validation file are counted, not read.
     dataset = load_files(replace(options.table, validation=None))
     model = options.model.keywords()
-    if options.purpose == "detect":
+    if options.purpose == "audit":
         plan_audit(dataset, model)
         return
     estimator = nw.KNNShapley(**model, task=dataset.task, standard_errors=True)
@@ -247,7 +247,7 @@ def plan_audit(dataset: Dataset, model: dict[str, Any]) -> None:
     """Print how long an audit takes by each way to find neighbours, from the first seconds of
     one.
     """
-    from nearworth.cli.detect import INDEX_ERROR, MANY_ROWS, resolve_search
+    from nearworth.cli.audit import INDEX_ERROR, MANY_ROWS, resolve_search
     from nearworth.engine.plan import readable_time
 
     n_rows = len(dataset.y)
@@ -311,7 +311,7 @@ def _try_audit(dataset: Dataset, model: dict[str, Any]) -> _Trial:
 
 def merge(options: MergeOptions) -> None:
     output = options.write.output
-    check_output(output, options.write.force, (".npz", ".csv", ".parquet"), options.parts)
+    check_output(output, options.write.overwrite, (".npz", ".csv", ".parquet"), options.parts)
     first, *others = [nw.Partial.load(path) for path in options.parts]
     valuation = nw.Valuation.from_partial(first.merge(others))
     if Path(output).suffix.lower() == ".npz":

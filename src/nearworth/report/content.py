@@ -348,7 +348,7 @@ class Content:
             return {}
         names = take(rows.image_names, np.array(file_rows, dtype=np.intp))
         name_of_row = dict(zip(file_rows, map(str, names), strict=True))
-        return image_files(rows.image_folder, name_of_row, rows.images_below)
+        return image_files(rows.image_folder, name_of_row, rows.image_root)
 
     def _suggested(self, rows: IntVector) -> list[Any]:
         """What is suggested for some rows; numbers as people write them.

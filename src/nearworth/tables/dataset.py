@@ -44,7 +44,7 @@ class Dataset:
         Shape of the image that each row of X is.
     image_names : optional
         A file name for each row, relative to `image_folder`.
-    images_below : Path, optional
+    image_root : Path, optional
         The folder that image files must be in, by default `image_folder`.
     source : str
         What the data are called on a page.
@@ -74,7 +74,7 @@ class Dataset:
     image_shape: tuple[int, ...] | None = None
     image_names: Any = None
     image_folder: Path = Path()
-    images_below: Path | None = None
+    image_root: Path | None = None
     source: str = ""
     columns: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -41,7 +41,10 @@ NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]
 
 
 def check_output(
-    path: str, force: bool, formats: tuple[str, ...] = FORMATS, inputs: tuple[str | None, ...] = ()
+    path: str,
+    overwrite: bool,
+    formats: tuple[str, ...] = FORMATS,
+    inputs: tuple[str | None, ...] = (),
 ) -> None:
     """Refuse an output that could not be written, or that would replace an input.
 
@@ -62,8 +65,8 @@ def check_output(
         problem = f"no permission to write to the folder {str(folder)!r}"
     elif target.exists() and any(name and _is_same_file(target, name) for name in inputs):
         problem = "is one of the files that data are read from. Give the output another name"
-    elif target.exists() and not force:
-        problem = "exists already. Use --force to replace it, or another name"
+    elif target.exists() and not overwrite:
+        problem = "exists already. Use --overwrite to replace it, or another name"
     if problem:
         raise InputError(f"{path}: {problem}.")
 

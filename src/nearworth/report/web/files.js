@@ -109,7 +109,7 @@ function exportDialog() {
     return;
   }
   const instruction = data.review
-    ? "Then run this, with the options this page was made with; detect and review take " +
+    ? "Then run this, with the options this page was made with; audit and review take " +
       "the same file:"
     : "Then run this to write the cleaned file:";
   const sampleNote =

@@ -147,7 +147,7 @@ function listedInWords() {
 
   const nSure = data.row.filter((row) => !isReviewedWrong(row) && pWrong(row) > 0.9).length;
   const sure = nSure === data.nListed ? "all" : n(nSure);
-  const cut = " The first " + n(nListed) + " are on this page; nearworth detect writes all.";
+  const cut = " The first " + n(nListed) + " are on this page; nearworth audit writes all.";
   const listed = n(data.nListed) + " listed, " + sure + " with more than 90% certainty.";
   return listed + (isCut ? cut : "");
 }

@@ -1,4 +1,4 @@
-"""nearworth detect and report."""
+"""nearworth audit and report."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from helpers.report_pages import embedded
 from nearworth.tables.read import read
 
 
-def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_path, rng):
+def test_audit_finds_wrong_labels_and_says_what_they_should_be(command, tmp_path, rng):
     columns, truth = flowers(rng, wrong=WRONG)
     write_csv(tmp_path / "train.csv", columns, delimiter=";")
     code, out, err = command(
-        "detect", "train.csv", "-t", "species", "--id", "name", "--fraction", "0.0334"
+        "audit", "train.csv", "-t", "species", "--id", "name", "--fraction", "0.0334"
     )
     assert code == 0
     assert "separated by ';'" in err
@@ -34,7 +34,7 @@ def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_pat
 def test_an_empty_list_says_why(command, tmp_path, rng):
     columns, _ = flowers(rng, wrong=WRONG)
     write_csv(tmp_path / "train.csv", columns)
-    arguments = ["detect", "train.csv", "-t", "species", "--id", "name"]
+    arguments = ["audit", "train.csv", "-t", "species", "--id", "name"]
     _, out, err = command(*arguments)
     n_listed = len(out.splitlines()) - 1
     assert f"{n_listed} of 90 labels are suspect (more likely wrong than right)" in err
@@ -50,7 +50,7 @@ def test_an_empty_list_says_why(command, tmp_path, rng):
     assert "listed below" not in page
 
 
-def test_detect_values_as_value_does(command, tmp_path, rng):
+def test_audit_values_as_value_does(command, tmp_path, rng):
     write_csv(tmp_path / "train.csv", flowers(rng)[0])
     write_csv(tmp_path / "trusted.csv", flowers(rng, 30)[0])
     data = [
@@ -71,8 +71,10 @@ def test_detect_values_as_value_does(command, tmp_path, rng):
         ["--semivalue", "loo"],
         [],
     ):
-        assert command("value", *data, *model, "-o", "v.csv", "--force")[0] == 0
-        assert command("detect", *data, *model, "--fraction", "1", "-o", "s.csv", "--force")[0] == 0
+        assert command("value", *data, *model, "-o", "v.csv", "--overwrite")[0] == 0
+        assert (
+            command("audit", *data, *model, "--fraction", "1", "-o", "s.csv", "--overwrite")[0] == 0
+        )
         worth = read("v.csv").table
         suspects = read("s.csv").table
         np.testing.assert_allclose(
@@ -87,7 +89,7 @@ def test_an_audit_by_a_searcher_keeps_its_promise(command, tmp_path, rng):
     wrong = rng.choice(700, 20, replace=False)
     y[wrong] = 1 - y[wrong]
     np.savez("a.npz", X=X, y=y)
-    arguments = ["detect", "a.npz", "--fraction", "1", "--json", "-q", "-k", "3"]
+    arguments = ["audit", "a.npz", "--fraction", "1", "--json", "-q", "-k", "3"]
     exact = json.loads(command(*arguments)[1])
     found = json.loads(command(*arguments, "--search", "faiss", "--max-error", "0.05")[1])
     assert exact["error_bound"] == 0
@@ -98,7 +100,7 @@ def test_an_audit_by_a_searcher_keeps_its_promise(command, tmp_path, rng):
     )
     worst = [{row["row"] for row in said["rows"][:20]} for said in (exact, found)]
     assert len(worst[0] & worst[1]) >= 18
-    assert "--max-error" in one_line(command("detect", "a.npz", "--search", "lsh")[2])
+    assert "--max-error" in one_line(command("audit", "a.npz", "--search", "lsh")[2])
 
 
 def test_report_has_a_summary_for_programs(command, tmp_path, rng):
@@ -136,7 +138,7 @@ def test_images_outside_the_folder_must_be_allowed(command, tmp_path, rng):
     message = err.splitlines()[-1]
     assert "'../pictures/a.png' is outside the folder 'data'" in message
     allowed = shlex.split(message.split("Try: nearworth ")[1])
-    assert allowed == [*line, "--images-below", "data/../pictures"]
+    assert allowed == [*line, "--image-root", "data/../pictures"]
     assert command(*allowed, "-q") == (0, "", "")
     assert "data:image/png;base64" in Path("r.html").read_text()
 
@@ -190,15 +192,15 @@ def test_models_are_further_evidence(command, tmp_path, rng):
     label[wrong] = 1 - label[wrong]
     write_csv(tmp_path / "t.csv", {f"x{j}": X[:, j] for j in range(12)} | {"label": label})
     found = []
-    for models in ([], ["--models", "auto"]):
+    for models in ([], ["--with-models"]):
         code, out, err = command(
-            "detect", "t.csv", "-t", "label", "--fraction", "0.075", "--json", *models
+            "audit", "t.csv", "-t", "label", "--fraction", "0.075", "--json", *models
         )
         assert code == 0, err
         found.append(len({row["row"] for row in json.loads(out)["rows"]} & {*wrong.tolist()}))
     assert found[1] > found[0]
     for page in ("report", "review"):
         assert (
-            command(page, "t.csv", "-t", "label", "--models", "auto", "-o", f"{page}.html", "-q")[0]
+            command(page, "t.csv", "-t", "label", "--with-models", "-o", f"{page}.html", "-q")[0]
             == 0
         )
