@@ -466,7 +466,7 @@ def owners(**given: Any) -> None:
 
     # Owners name the rows as ids do.
     given["id_column"] = given["owner"]
-    # Other searches and their truncation have no rule for owners.
+    # Values of owners need an exact search.
     given["search"] = "exact"
     owners(typed(OwnersOptions, given))
 
@@ -478,7 +478,7 @@ def owners(**given: Any) -> None:
         [
             Argument(["run"], type=options.PATH),
             Argument(["qrels"], type=options.PATH),
-            options.neighbors(10),
+            options.neighbors(10, "Number of documents that answer a query."),
             options.semivalues("banzhaf"),
         ],
     ),

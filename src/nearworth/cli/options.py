@@ -291,13 +291,13 @@ def validation(what: str) -> Option:
     return Option(["--validation"], metavar="FILE", type=PATH, help=what)
 
 
-def neighbors(default: int) -> Option:
+def neighbors(default: int, what: str = "Number of neighbors.") -> Option:
     return Option(
         ["-k", "n_neighbors"],
         metavar="N",
         type=IntRange(min=1),
         default=default,
-        help="Number of neighbors.",
+        help=what,
     )
 
 
