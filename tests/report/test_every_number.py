@@ -769,7 +769,7 @@ def results_of(table):
     groups = table.frame["island"].to_numpy() if table.groups else None
     task = "regression" if is_regression(table) else None
     frame = table.frame.drop(columns="island") if table.groups else table.frame
-    return quiet(nw.audit_labels, frame, "size", 10, groups=groups, task=task)
+    return quiet(nw.audit_labels, frame, "size", n_neighbors=10, groups=groups, task=task)
 
 
 def quiet(function, *arguments, **options):
@@ -823,7 +823,7 @@ def test_the_page_of_a_scan_of_files(command, visit, tmp_path, scanned):
     table, trusted = scanned
     table.frame.to_csv(tmp_path / "birds.csv", index=False)
     trusted.to_csv(tmp_path / "trusted.csv", index=False)
-    found = quiet(nw.scan, table.frame, "size", trusted, "size", n_neighbors=10)
+    found = quiet(nw.scan, table.frame, "size", X_val=trusted, y_val="size", n_neighbors=10)
     code, out, err = command(
         "scan",
         "birds.csv",
@@ -852,7 +852,7 @@ def test_the_page_of_a_scan_of_files(command, visit, tmp_path, scanned):
 
 def test_the_pages_of_a_frame(visit, tmp_path, scanned):
     table, trusted = scanned
-    found = quiet(nw.scan, table.frame, "size", trusted, "size", n_neighbors=10)
+    found = quiet(nw.scan, table.frame, "size", X_val=trusted, y_val="size", n_neighbors=10)
     found.report(tmp_path / "birds.html")
     page = embedded((tmp_path / "birds.html").read_text())
     browser = visit(tmp_path / "birds.html")
@@ -864,7 +864,9 @@ def test_the_pages_of_a_frame(visit, tmp_path, scanned):
 
 def test_the_leaks_of_a_frame_are_rows_of_the_validation_frame(scanned):
     table, trusted = scanned
-    leakage = quiet(nw.scan, table.frame, "size", trusted, "size", n_neighbors=10).leakage
+    leakage = quiet(
+        nw.scan, table.frame, "size", X_val=trusted, y_val="size", n_neighbors=10
+    ).leakage
     assert len(leakage) == 2
     assert len(leakage.scores) == len(trusted)
     assert np.isnan(leakage.scores).tolist() == trusted["size"].isna().tolist()
