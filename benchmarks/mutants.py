@@ -1,11 +1,11 @@
 """Do the tests notice a fault? Random small faults ("mutants"), one at a time, and the tests of the
 part that has it.
 
-    python benchmarks/mutants.py                          # 30 mutants of the whole package python
-    benchmarks/mutants.py --count 100 --seed 7     # others python benchmarks/mutants.py --only
-    neighbors/lsh.py native/classify.c python benchmarks/mutants.py --files 3                # only
-    the three most likely test files of each python benchmarks/mutants.py --list                   #
-    print the mutants and run nothing
+    python benchmarks/mutants.py                          # 30 mutants of the whole package
+    python benchmarks/mutants.py --count 100 --seed 7     # others
+    python benchmarks/mutants.py --only neighbors/lsh.py native/classify.c
+    python benchmarks/mutants.py --files 3                # the three most likely test files of each
+    python benchmarks/mutants.py --list                   # print the mutants and run nothing
 
 A mutant changes one place: a comparison, an operator, a number, a condition, or a statement that is
 left out. Places are drawn by --seed, uniformly over all places of the chosen files. The same seed
@@ -19,11 +19,11 @@ those that import it or name it most often. A mutant meets them file by file unt
 file that turns red has to be green without the change. Else it is left out from then on, and named,
 because it would kill every mutant.
 
-    killed     a test failed, or the code could not be imported or compiled timeout    the tests of
-    a file did not end within LIMIT, though they do without the change: counted as killed survived
-    all were green: either a test is missing, or the change makes no difference ("equivalent").
-    Which of the
-               two it is, a person has to say: the lines are printed
+    killed     a test failed, or the code could not be imported or compiled
+    timeout    the tests of a file did not end within LIMIT, though they do without the change:
+               counted as killed
+    survived   all were green: either a test is missing, or the change makes no difference
+               ("equivalent"). Which of the two it is, a person has to say: the lines are printed
 
 The tests of other parts do not run, so a mutant that survives here may still be killed by the whole
 suite. The same is true of files that --files leaves out. Figures are to be compared only between

@@ -1,11 +1,12 @@
 """What a scan finds of what was planted in the data sets of ../shared/data, and what it costs.
 
-    python benchmarks/scan.py planted        copies, near-copies and leaks: found and invented;
-    outliers: AP, listed python benchmarks/scan.py datalab        outliers by cleanlab's Datalab, in
-    an environment of its own python benchmarks/scan.py clean          groups found where there are
-    none: every row moved as far as its nearest is python benchmarks/scan.py million        exact
-    copies among 10^6 rows python benchmarks/scan.py time           scan against audit, CPU seconds,
-    in turn
+    python benchmarks/scan.py planted     copies, near-copies and leaks: found and invented;
+                                          outliers: AP, listed
+    python benchmarks/scan.py datalab     outliers by cleanlab's Datalab, in its own environment
+    python benchmarks/scan.py clean       groups found where there are none: every row moved as far
+                                          as its nearest is
+    python benchmarks/scan.py million     exact copies among 10^6 rows
+    python benchmarks/scan.py time        scan against audit, CPU seconds, in turn
 
 Outliers are rows of another data set, each standardised by itself; where that has fewer columns,
 the others are 0 ("padded", the row is at the mean there) or its columns are repeated ("tiled").

@@ -1,9 +1,10 @@
 """Runs that are killed with -9 at random instants, and taken up again until they end: every bit
 must be the same.
 
-    python benchmarks/soak.py --kills 50            50 kills python benchmarks/soak.py --seconds
-    3600        an hour of random runs python benchmarks/soak.py --workers 10          10 runs on a
-    Dask cluster of two local workers, accidents in each
+    python benchmarks/soak.py --kills 50        50 kills
+    python benchmarks/soak.py --seconds 3600    an hour of random runs
+    python benchmarks/soak.py --workers 10      10 runs on a Dask cluster of two local workers, with
+                                                accidents in each
 
 Each kill falls on a forked child that values random data with a checkpoint, often while it is
 writing. The next child must take up the work, and must not have lost more than one interval (and
