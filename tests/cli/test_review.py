@@ -73,6 +73,17 @@ def test_counts_and_lists_rest_on_the_answers(command, page):
     assert "judged wrong in the review" in embedded(Path("report.html").read_text())["why"]
 
 
+def test_rows_judged_wrong_without_a_label_get_the_command_to_label_them(command, page):
+    rows = judge(page)
+    n_wrong = len(set(rows) & set(WRONG))
+    assert n_wrong > 0
+    code, _, err = command("apply", "decisions.csv", "train.csv", "-o", "clean.csv")
+    assert code == 0
+    to_label = "nearworth report train.csv --target species --review decisions.csv -o labels.html"
+    expected = f"{n_wrong} judged wrong have no label yet and stay as they are. To choose one: "
+    assert expected + to_label in " ".join(err.split())
+
+
 def test_a_second_review_asks_for_other_rows(command, page):
     first = judge(page, skipped={0, 1, 2})
     more = ["review", *DATA, "--review", "decisions.csv", "-n", "10", "--blind", "-o", "more.html"]
@@ -192,7 +203,6 @@ def test_a_report_asks_for_the_labels_that_are_not_known(command, page):
     assert [(i, new["species"]) for i, (old, new) in pairs if old != new] == [
         (found[0], other(given[found[0]]))
     ]
-    assert (len(found) == 1) or f"{len(found) - 1} judged wrong have no label yet" in err
     kept = json.loads(Path("nearworth-decisions.json").read_text())["decisions"]
     assert {record["decision"] for record in kept} == {
         "confirm",
