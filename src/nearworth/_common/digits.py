@@ -48,16 +48,17 @@ def floats_hold(numbers: Iterable[str | None]) -> bool:
 
 
 def spelled(number: str) -> str:
-    """One spelling for a number however it is written, so that equal ids are equal as text.
+    """The same text for every way to write a number, so that equal ids compare equal as text.
 
-    A whole number with more digits than a 64-bit float holds keeps them all. Text that is no number
-    is a ValueError of `float`.
+    A whole number that a 64-bit float cannot hold keeps all of its digits. Text that is not a
+    number raises the ValueError of `float`.
 
-    >>> [spelled(number) for number in ("7", "007", "7.0", "900719925474099301")]
-    ['7.0', '7.0', '7.0', '900719925474099301']
+    >>> [spelled(number) for number in ("7", "007", "7.0", "-0", "900719925474099301")]
+    ['7.0', '7.0', '7.0', '0.0', '900719925474099301']
     """
     if float_holds(number):
-        return repr(float(number))
+        # The sum turns -0.0 into 0.0.
+        return repr(float(number) + 0.0)
     whole = WHOLE.fullmatch(number)
     # `float_holds` is false for whole numbers only.
     assert whole is not None

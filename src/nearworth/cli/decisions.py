@@ -62,7 +62,7 @@ KEY_LENGTH = 16
 # Pairs of a label and its correction that a message lists.
 MAX_PAIRS = 20
 # Share of the answers of a review that may be about rows which are not drawn here.
-MAX_STRANGER_SHARE = 0.05
+MAX_NOT_DRAWN_SHARE = 0.05
 RIGHT_FILE = "Is it the file that the page was made from?"
 # From a file of the one format to one of the other, cells are copied as they are.
 TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}
@@ -500,7 +500,7 @@ def add_reviews(dataset: Dataset, audit: LabelAudit, paths: tuple[str, ...]) -> 
             raise InputError(f"{path}: holds no judged row.")
         # Each answer holds the size and the seed of its review.
         first_answer = next(iter(answers.values()))
-        is_wrong = _of_drawn_rows(path, is_wrong, first_answer, audit)
+        is_wrong = _answers_on_drawn_rows(path, is_wrong, first_answer, audit)
         audit = audit.reviewed(np.array([*is_wrong]), np.array([*is_wrong.values()]))
         n_reviewed += len(is_wrong)
         corrected += [
@@ -526,27 +526,27 @@ def _check_answers(
             )
 
 
-def _of_drawn_rows(
+def _answers_on_drawn_rows(
     path: str, is_wrong: dict[int, bool], answer: Decision, audit: LabelAudit
 ) -> dict[int, bool]:
     """The answers about rows that this audit draws for the review.
 
-    A few others are left out: another processor may have rounded them to the other side of a limit.
-    If there are many, the audit is not the one that the review was drawn by.
+    A few answers about other rows are left out, because rounding on another processor may move a
+    row across a threshold. If there are many, another audit drew the review, which is an error.
     """
     size = int(answer.asked)
     drawn = set(audit.review_sample(size, random_state=int(answer.seed)).tolist())
-    strangers = sorted(is_wrong.keys() - drawn)
-    if len(strangers) > MAX_STRANGER_SHARE * len(is_wrong):
+    not_drawn = sorted(is_wrong.keys() - drawn)
+    if len(not_drawn) > MAX_NOT_DRAWN_SHARE * len(is_wrong):
         raise InputError(
-            f"{path}: row {strangers[0]} is not among the {size:,} rows of this review. Give the"
-            " options and, in their order, the earlier reviews that its page was made with."
+            f"{path}: row {not_drawn[0]} is not among the {size:,} rows of this review. Use the"
+            " options that its page was made with, and the same earlier reviews in the same order."
         )
-    if not strangers:
+    if not not_drawn:
         return is_wrong
-    left_out = number_of("answer", len(strangers))
+    left_out = number_of("answer", len(not_drawn))
     print_message(f"{one_line(path)}: {left_out} left out, on rows that are not drawn here.")
-    return {row: wrong for row, wrong in is_wrong.items() if row not in strangers}
+    return {row: wrong for row, wrong in is_wrong.items() if row not in not_drawn}
 
 
 class KeptDecisions:

@@ -284,10 +284,10 @@ class OwnersEvaluator(ClassificationEvaluator):
         self._space = np.empty(n_numbers)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        """Add the values of the queries start..stop-1 to a leaf, few of them in each call.
+        """Add the values of the queries start..stop-1 to a leaf, in pieces.
 
-        A run can be interrupted between two calls. Queries of one of `Problem.runs` have equally
-        many excluded rows.
+        It yields the number of queries of each piece. A valuation can be interrupted between two
+        pieces. The queries within one of `Problem.runs` have equally many excluded rows.
         """
         operations_per_query = self._rule.n_values * self._space.size
         step = max(1, MAX_OPERATIONS_PER_CALL // operations_per_query)
@@ -296,11 +296,11 @@ class OwnersEvaluator(ClassificationEvaluator):
             end = start + len(block.qkeys)
             for first, last, excluded in self._problem.runs(start, end):
                 for begin in range(first, last, step):
-                    end_of_call = min(begin + step, last)
-                    run = block.some(begin - start, end_of_call - start)
-                    own_excluded = excluded[begin - first : end_of_call - first]
+                    piece_end = min(begin + step, last)
+                    run = block.some(begin - start, piece_end - start)
+                    own_excluded = excluded[begin - first : piece_end - first]
                     self._add_run(leaf, run, begin, own_excluded, request)
-                    yield end_of_call - begin
+                    yield piece_end - begin
             start = end
 
     def _add_run(

@@ -364,7 +364,8 @@ class TruncatedEvaluator:
     def _all_values(self, query: QueryValues) -> FloatVector:
         """Values of all training points for one query, shape (N,)."""
         problem = self._problem
-        # Row 0 of both has the values, the other rows have the ends of their intervals.
+        # In `far` and `near`, row 0 holds the values, and the others the ends of their intervals.
+        # `far` fills all rows. Those of near points are then overwritten.
         values: FloatVector = query.far(problem.labels)[0]
         values[query.near_rows] = query.near[0]
         if problem.leave_one_out:

@@ -107,10 +107,10 @@ def first_duplicates(*parts: Any) -> IntVector:
 
 
 def count_copied(points: Any, queries: Any) -> int:
-    """How many queries are also among the points, for a warning that values are biased.
+    """Number of queries that are exact copies of a point, for a warning that values are biased.
 
-    It is 0, too, if no column has different numbers in half of the queries. Shapes are (N, D) and
-    (Q, D).
+    It is also 0 if none of the first columns has at least half as many distinct numbers as there
+    are queries. Shapes are (N, D) and (Q, D).
     """
     sorted_columns = np.sort(queries[:, :MAX_COLUMNS_TRIED], axis=0)
     n_distinct = 1 + (sorted_columns[1:] != sorted_columns[:-1]).sum(axis=0)
@@ -118,8 +118,8 @@ def count_copied(points: Any, queries: Any) -> int:
     if 2 * n_distinct[best] < len(queries):
         return 0
 
-    # Few points have a hash of some query in that column, fewer still the number itself. Only these
-    # are compared as whole rows.
+    # In that column, few points share a hash with some query, and fewer still share the number.
+    # Only those are compared as whole rows.
     query_numbers = np.unique(queries[:, best])
     point_numbers = points[:, best]
     is_hash_of_query = np.zeros(2**16, dtype=bool)
