@@ -19,6 +19,8 @@ from matplotlib import colors, pyplot  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _close_figures():
+    # Other tests of this process may have left figures open, such as examples of documentation.
+    pyplot.close("all")
     yield
     pyplot.close("all")
 
